@@ -460,6 +460,8 @@ class alignas(HartCache) Cache : public Traceable {
   [[nodiscard]] bool wants_one() noexcept;
   void* allocate_one() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;
+  /// @param[in] exchanged whether allocate_by_exchange() was tried; in a build without magazines, whether the object may be
+  ///                      a guarded one.
   void* allocate_slow(const CallSite* site, std::size_t requested, WaitPolicy wait_policy, bool exchanged) noexcept;
   /// Where a freed object was put, or is to be put.
   enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };
@@ -517,6 +519,7 @@ class alignas(HartCache) Cache : public Traceable {
   void put_in_slab(void* object) noexcept;
   void refuse(void* address, SlabLayer::ObjectState object_state) noexcept;
   [[nodiscard]] bool free_guarded(void* object) noexcept;
+  [[nodiscard]] void* take_sample(std::size_t requested) noexcept;
   void* refuse_size(std::size_t requested) noexcept;
   static void tell_refused(Cache& cache, void* address, SlabLayer::ObjectState object_state) noexcept;
   void count_misuse() noexcept;

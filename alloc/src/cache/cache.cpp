@@ -55,15 +55,29 @@ void Cache::count_failure() noexcept {
   HartCounts::add_one(own_counts().failures);
 }
 
+/// A guarded object, if a sample is due. Build without magazines.
+[[gnu::noinline]] void* Cache::take_sample(std::size_t requested) noexcept {
+  constexpr std::uint32_t kNotSampled = trace_state::kGuard | trace_state::kFault | trace_state::kHearsAllocation;
+  if ((state_.load(std::memory_order_relaxed) & kNotSampled) != trace_state::kGuard) return nullptr;
+  if (guards::internal::may_pass(weight())) return nullptr;
+  return guards::internal::linked()->allocate(this, requested, 0, guards::internal::current_frame());
+}
+
 void* Cache::allocate_slow(const CallSite* site, std::size_t requested, WaitPolicy wait_policy,
                            bool exchanged) noexcept {
   if (is_dead()) {
     refuse(nullptr, SlabLayer::ObjectState::kOutside);
     return nullptr;
   }
-  if ((state_.load(std::memory_order_relaxed) & trace_state::kFault) != 0 && fault::strikes(*this)) {
-    count_failure();
-    return nullptr;
+  constexpr std::uint32_t kSpecial = trace_state::kFault | (kMagazines ? 0 : trace_state::kGuard);
+  if ((state_.load(std::memory_order_relaxed) & kSpecial) != 0) [[unlikely]] {
+    if ((state_.load(std::memory_order_relaxed) & trace_state::kFault) != 0 && fault::strikes(*this)) {
+      count_failure();
+      return nullptr;
+    }
+    // With magazines qm_cache_allocate_slow() does this.
+    void* const sample = !kMagazines && exchanged ? take_sample(requested) : nullptr;
+    if (sample != nullptr) return sample;
   }
   Allocation allocation;
   allocation.cache = this;

@@ -402,14 +402,13 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
                                                  qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
   if (!qm::guards::internal::may_pass(cache->weight())) return allocate_guarded(cache, site, requested, wait_policy);
-  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
   return allocate_plain(cache, site, requested, wait_policy);
 }
 
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                               qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
-  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
+  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, false);
   if (cache->wants_one()) return allocate_one(cache, site, requested, wait_policy);
   return allocate_by_exchange(cache, site, requested, wait_policy);
 }
@@ -419,11 +418,7 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   QM_JUMPS();
   using namespace qm::trace_state;
   constexpr std::uint32_t kNotSampled = kGuard | kFault | kHearsAllocation;
-  if constexpr (!qm::kMagazines) {
-    if ((qm::load_relaxed(cache->state()) & kNotSampled) != kGuard)
-      return cache->allocate_slow(site, requested, wait_policy, true);
-    return allocate_selected(cache, site, requested, wait_policy);
-  }
+  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, wait_policy);
   if ((word & (kRecord | kFault | kStream | kThin)) == kRecord) {
