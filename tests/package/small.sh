@@ -10,7 +10,7 @@ program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
 most=43520 says='the allocator works' flags=("$@")
 if [ "$program" != firmware ]; then
-  most=70656 says='the trace works'
+  most=71168 says='the trace works'
   flags+=(-g -fno-omit-frame-pointer -fno-optimize-sibling-calls)
 fi
 scratch=$(mktemp -d)
