@@ -53,9 +53,9 @@ struct Config {
 ///             Cache::set_quarantine() at a time.
 Status start(const Config& config) noexcept;
 /// Selects a cache.
-/// @returns kNotFound without start(); kRefused for a no-trace, no-touch or quantum cache, one without magazines, one with a constructor or a
-///          destructor, one whose objects are larger than a place, and, in a build with call sites, one that is not the
-///          heap's; kTimedOut if a hart does not answer: not selected; kUnsafe as start().
+/// @returns kNotFound without start(); kRefused for a no-trace, no-touch or quantum cache, one without magazines, one
+///          with a constructor or a destructor, one whose objects are larger than a place, and, in a build with call
+///          sites, one that is not the heap's; kTimedOut if a hart does not answer: not selected; kUnsafe as start().
 /// Complexity: a broadcast to the harts that have magazines. Context: hal::may_ask_harts(); the cache must not be
 ///             destroyed meanwhile.
 Status select(Cache& cache) noexcept;
@@ -92,8 +92,8 @@ struct Stats {
 /// any.
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
 /// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next operation on each of the first
-/// 48 selected caches takes the slow path, and is sampled if it is an allocation; by time, only when a sample is due. Without it, magazines that never run empty
-/// are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
+/// 48 selected caches takes the slow path, and is sampled if it is an allocation; by time, only when a sample is due.
+/// Without it, magazines that never run empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 
 /// The guarded object around an address.

@@ -57,8 +57,7 @@ void Cache::count_failure() noexcept {
 
 /// A guarded object, if a sample is due. Build without magazines.
 [[gnu::noinline]] void* Cache::take_sample(std::size_t requested) noexcept {
-  constexpr std::uint32_t kNotSampled = trace_state::kGuard | trace_state::kFault | trace_state::kHearsAllocation;
-  if ((state_.load(std::memory_order_relaxed) & kNotSampled) != trace_state::kGuard) return nullptr;
+  if ((state_.load(std::memory_order_relaxed) & trace_state::kAboutSamples) != trace_state::kGuard) return nullptr;
   if (guards::internal::may_pass(weight())) return nullptr;
   return guards::internal::linked()->allocate(this, requested, 0, guards::internal::current_frame());
 }

@@ -417,7 +417,6 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
                              qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
   using namespace qm::trace_state;
-  constexpr std::uint32_t kNotSampled = kGuard | kFault | kHearsAllocation;
   if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, wait_policy);
@@ -425,7 +424,7 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
     return qm::traced_path.allocate(cache, site, requested, wait_policy);
   }
   if ((word & kHearsAllocation) != 0) return qm::traced_path.allocate_mixed(cache, site, requested, wait_policy);
-  if ((word & kNotSampled) == kGuard) return allocate_selected(cache, site, requested, wait_policy);
+  if ((word & kAboutSamples) == kGuard) return allocate_selected(cache, site, requested, wait_policy);
   return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 

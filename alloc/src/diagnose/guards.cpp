@@ -664,11 +664,11 @@ Status select(Cache& cache) noexcept {
     return Status::kOk;
   }
   if (!hal::may_ask_harts()) return Status::kUnsafe;
-  constexpr std::uint32_t kSet = trace_state::kGuard | trace_state::kQuarantine | trace_state::kGuardsFrees;
+  constexpr std::uint32_t kClosesPush = trace_state::kQuarantine | trace_state::kGuardsFrees;
   std::uint32_t word = cache.state().load(std::memory_order_relaxed);
   // The push first, on all harts: a guarded object must not get into a magazine. seq_cst, kOwned: as in
   // Cache::set_quarantine().
-  while (!cache.state().compare_exchange_weak(word, (word | (kSet & ~trace_state::kGuard)) & ~trace_state::kOwned,
+  while (!cache.state().compare_exchange_weak(word, (word | kClosesPush) & ~trace_state::kOwned,
                                               std::memory_order_seq_cst)) {
   }
   const Status status = cache.close_hart_caches();

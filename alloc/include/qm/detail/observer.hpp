@@ -60,6 +60,8 @@ static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kWa
                kGuard | kGuardsFrees) == 2047 + 4096,
               "the flags overlap");
 inline constexpr std::uint32_t kThin = kSampled | kCounts;
+/// A slow allocation may be sampled iff kGuard alone of these is set: a trace and a fault see each allocation.
+inline constexpr std::uint32_t kAboutSamples = kGuard | kFault | kRecord | kStream;
 /// Any of these closes the pop.
 inline constexpr std::uint32_t kClosesPop = kHold | kFault | kStreamHold;
 /// Either closes the push.
