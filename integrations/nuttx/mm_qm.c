@@ -183,12 +183,14 @@ void qm_nuttx_send_ipi(unsigned hart) {
 }
 
 #if defined(CONFIG_SMP)
-/* A function of the kernel: it serves the scheduler and clears the pending bit. */
+/* A function of the kernel: it makes the calls that are queued for this hart, clears the pending bit, then serves the
+ * scheduler. */
 int riscv_smp_call_handler(int irq, void* context, void* arg);
 
 static int on_ipi(int irq, void* context, void* arg) {
   const int result = riscv_smp_call_handler(irq, context, arg);
-  __asm volatile("fence" : : : "memory"); /* clear the bit before the requests are read */
+  __asm volatile("fence" : : : "memory");            /* clear the bit before the requests are read */
+  (void)nxsched_smp_call_handler(irq, context, arg); /* calls that were queued just before the bit was cleared */
   qm_nuttx_enter_handler();
   qm_nuttx_on_ipi((unsigned)up_this_cpu());
   qm_nuttx_leave_handler();

@@ -83,13 +83,14 @@ answer verify | grep -q ', faults 0: complete' || fail verify
 
 # ---- a leak, with the task's name and the functions; and heaps, figures, deleted tasks
 boot_nuttx
-type_lines wake agree heaps verify 'slab_trace start kmalloc' leaky 'slab_trace print kmalloc_*'
+type_lines wake 'calls 300' agree heaps verify 'slab_trace start kmalloc' leaky 'slab_trace print kmalloc_*'
 await_prompt
 # The size class of the messages, which has no objects of the commands' tasks.
 class=$(answer 'slab_trace print kmalloc_*' | awk '/^Dumping/ { class = $5 } / task leaky pid / { print class; exit }')
 type_lines "slab_trace print $class" 'mark m' leaky "expect m $class" \
   'deleted 50' 'slab_trace print nothing' 'qm' 'slab_trace stop kmalloc' verify
 quit_nuttx
+[ "$(answer 'calls 300')" = 'calls: ok, 300' ] || fail calls
 functions() { # of stacks in full, a line each
   sed -nE 's/^#[0-9]+ \[<(0x[0-9a-f]+)>\].*$/\1/p; s/^$/-/p' | while read -r pc; do
     if [ "$pc" = - ]; then echo; else printf '%s ' "$(riscv64-unknown-elf-addr2line -f -e "$image" "$(printf '0x%x' $((pc - 1)))" | head -n 1)"; fi
