@@ -19,12 +19,7 @@ inline void leave_one_out(HartTrace& mine) noexcept {
 
 /// @returns a random number below @p bound, uniformly distributed.
 inline std::uint32_t draw(HartTrace& mine, std::uint32_t bound) noexcept {
-  std::uint32_t random = mine.random;
-  random ^= random << 13;
-  random ^= random >> 17;
-  random ^= random << 5;
-  mine.random = random;
-  return static_cast<std::uint32_t>(std::uint64_t{random} * bound >> 32);
+  return static_cast<std::uint32_t>(std::uint64_t{next_random(mine.random)} * bound >> 32);
 }
 
 /// Publishes @p record in @p slot, and counts it. Masked.

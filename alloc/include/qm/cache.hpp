@@ -363,7 +363,7 @@ class alignas(HartCache) Cache : public Traceable {
 
   /// About how many allocations follow one that takes the slow path before the next that does: a magazine is half full
   /// on average when it is loaded.
-  [[nodiscard]] int weight() const noexcept { return kMagazines ? static_cast<int>(depot_.rounds() / 2) : 1; }
+  [[nodiscard]] int weight() const noexcept { return depot_.half_rounds(); }
   /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
     return kMagazines ? magazine_harts_.load(std::memory_order_seq_cst) : 0;
@@ -384,6 +384,9 @@ class alignas(HartCache) Cache : public Traceable {
   /// Closes the per-hart cache of every hart that has an open one, and opens it to the mode that the state word allows.
   /// @returns kTimedOut if a hart does not answer; kUnsafe unless hal::may_ask_harts().
   Status close_hart_caches() noexcept;
+  /// Sets @p flags of the state word, kQuarantine among them, and then closes the push of every hart. @returns as
+  /// close_hart_caches(); the flags stay set.
+  Status close_push(std::uint32_t flags) noexcept;
   /// Moves hart @p hart's magazines to the depot; its per-hart cache stays closed until it is filled again. On that
   /// hart, interrupts masked.
   void detach_magazines(unsigned hart) noexcept;

@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/detail/bits.hpp>
 #include <qm/hal/port.hpp>
 #include <qm/status.hpp>
 
@@ -149,7 +150,7 @@ extern constinit std::atomic<std::int32_t> left;
 [[nodiscard, gnu::always_inline]] inline bool may_pass(int allocations) noexcept {
   const std::int32_t now = left.load(std::memory_order_relaxed);
   if (now <= 0) return false;
-  left.store(now - allocations, std::memory_order_relaxed);
+  store_relaxed(left, now - allocations);
   return true;
 }
 /// nullptr until the first start(). acquire: pairs with the release in start().

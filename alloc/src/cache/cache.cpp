@@ -40,6 +40,14 @@ Status Cache::close_hart_caches() noexcept {
   return status_of(hal::run_on_harts(open_harts(), reopen, this).status);
 }
 
+Status Cache::close_push(std::uint32_t flags) noexcept {
+  std::uint32_t word = state_.load(std::memory_order_relaxed);
+  // seq_cst: as in fault::set(). Without kOwned, a free of a traced object tests the other flags.
+  while (!state_.compare_exchange_weak(word, (word | flags) & ~trace_state::kOwned, std::memory_order_seq_cst)) {
+  }
+  return close_hart_caches();
+}
+
 // ---- allocate -------------------------------------------------------------------------------------------------------
 
 bool Cache::record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept {

@@ -420,11 +420,11 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, wait_policy);
+  if ((word & kAboutSamples) == kGuard) return allocate_selected(cache, site, requested, wait_policy);
   if ((word & (kRecord | kFault | kStream | kThin)) == kRecord) {
     return qm::traced_path.allocate(cache, site, requested, wait_policy);
   }
   if ((word & kHearsAllocation) != 0) return qm::traced_path.allocate_mixed(cache, site, requested, wait_policy);
-  if ((word & kAboutSamples) == kGuard) return allocate_selected(cache, site, requested, wait_policy);
   return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
@@ -434,12 +434,11 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
 }
 
-/// A free to a cache that the trace does not watch. A separate function: in one with the other cases the compiler would
-/// move the arguments for all.
-[[gnu::noinline]] static void free_unwatched(qm::Cache* cache, void* object, std::intptr_t word) noexcept {
+/// As free_plain(), to a cache that the guards have selected. A separate function: with two calls of free_plain() in
+/// qm_cache_free_slow() the compiler would move the arguments for all cases.
+[[gnu::noinline]] static void free_selected(qm::Cache* cache, void* object) noexcept {
   QM_JUMPS();
-  if (word == qm::trace_state::kGuard) return free_plain(cache, object);
-  return qm_cache_free_other(cache, object);
+  free_plain(cache, object);
 }
 
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
@@ -449,9 +448,10 @@ void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
   if (word < 0) return qm::traced_path.free(cache, object);  // kOwned
+  if (word == kGuard) return free_selected(cache, object);
   if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
   if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
-  return free_unwatched(cache, object, word);
+  return qm_cache_free_other(cache, object);
 }
 
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {

@@ -212,10 +212,14 @@ bool has_time_passed() noexcept {
   return wait != 0 && ticks_now() - latest.load(std::memory_order_relaxed) >= wait;
 }
 
+void begin_count(std::uint32_t rate) noexcept {
+  store_relaxed(left, rate != 0 ? static_cast<std::int32_t>(rate) - 1 : 0);
+}
+
 /// Begins the count for the next sample. @returns whether this one is taken, by time.
 bool begin_next() noexcept {
-  const auto rate = static_cast<std::int32_t>(every.load(std::memory_order_relaxed));
-  left.store(rate != 0 ? rate - 1 : 0, std::memory_order_relaxed);
+  const std::uint32_t rate = every.load(std::memory_order_relaxed);
+  begin_count(rate);
   if (rate != 0) return true;
   if (!has_time_passed()) return false;
   latest.store(ticks_now(), std::memory_order_relaxed);
@@ -236,12 +240,7 @@ void give_idle_locked(std::uint16_t number) noexcept {
   pool.last_idle = number;
 }
 
-bool random_side_locked() noexcept {
-  pool.random ^= pool.random << 13;
-  pool.random ^= pool.random >> 17;
-  pool.random ^= pool.random << 5;
-  return (pool.random & 1) != 0;
-}
+bool random_side_locked() noexcept { return (next_random(pool.random) & 1) != 0; }
 
 /// The objects of a size class need not have the alignment of its slabs.
 std::size_t alignment_of(const Cache& cache) noexcept {
@@ -249,7 +248,6 @@ std::size_t alignment_of(const Cache& cache) noexcept {
 }
 
 void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept {
-  if (cache == nullptr && !samples_heap.load(std::memory_order_relaxed)) return nullptr;
   if (cache != nullptr) {
     alignment = alignment_of(*cache);
     if (bytes == 0) bytes = cache->object_size();
@@ -306,9 +304,12 @@ bool free(void* object, std::uintptr_t frame) noexcept {
       if (pool.traps) Unit::refresh();  // another hart may have allocated it
       damage = damage_beside(slot);
       slot.freed_by = stack;
-      std::memset(object, poison::kFree, slot.bytes);
       slot.state = Slot::State::kFreed;
-      if (pool.traps) Unit::show(number, slot.start, slot.start);
+      if (pool.traps) {
+        Unit::show(number, slot.start, slot.start);
+      } else {
+        std::memset(object, poison::kFree, slot.bytes);
+      }
       give_idle_locked(static_cast<std::uint16_t>(number));
       --pool.live;
       ++pool.freed;
@@ -563,7 +564,7 @@ constexpr internal::Calls kCalls{.allocate = allocate,
                                  .end = end};
 
 void set_rate(const Config& config) noexcept {
-  left.store(config.every != 0 ? static_cast<std::int32_t>(config.every) - 1 : 0, std::memory_order_relaxed);
+  begin_count(config.every);
   latest.store(ticks_now(), std::memory_order_relaxed);
   interval_ms.store(config.every == 0 ? config.ms : 0, std::memory_order_relaxed);
   every.store(config.every, std::memory_order_relaxed);
@@ -664,14 +665,8 @@ Status select(Cache& cache) noexcept {
     return Status::kOk;
   }
   if (!hal::may_ask_harts()) return Status::kUnsafe;
-  constexpr std::uint32_t kClosesPush = trace_state::kQuarantine | trace_state::kGuardsFrees;
-  std::uint32_t word = cache.state().load(std::memory_order_relaxed);
-  // The push first, on all harts: a guarded object must not get into a magazine. seq_cst, kOwned: as in
-  // Cache::set_quarantine().
-  while (!cache.state().compare_exchange_weak(word, (word | kClosesPush) & ~trace_state::kOwned,
-                                              std::memory_order_seq_cst)) {
-  }
-  const Status status = cache.close_hart_caches();
+  // The push first, on all harts: a guarded object must not get into a magazine.
+  const Status status = cache.close_push(trace_state::kQuarantine | trace_state::kGuardsFrees);
   if (status != Status::kOk) {
     release(cache);
     return status;

@@ -233,12 +233,7 @@ Status Cache::set_quarantine(std::size_t bytes) noexcept {
   internal::quarantine_calls.store(&kCalls, std::memory_order_release);
   if (Observer* trace = observer(); trace != nullptr) trace->need_stacks();
   change_quarantine(reinterpret_cast<Quarantine::Entry*>(table), static_cast<std::uint32_t>(capacity), bytes);
-  std::uint32_t word = state_.load(std::memory_order_relaxed);
-  // seq_cst: as in fault::set(). Without kOwned, a free of a traced object tests the other flags.
-  while (!state_.compare_exchange_weak(word, (word | trace_state::kQuarantine) & ~trace_state::kOwned,
-                                       std::memory_order_seq_cst)) {
-  }
-  const Status status = close_hart_caches();
+  const Status status = close_push(trace_state::kQuarantine);
   if (status != Status::kOk) static_cast<void>(set_quarantine(0));
   return status;
 }

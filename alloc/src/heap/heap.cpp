@@ -240,11 +240,12 @@ static void* allocate_in(unsigned number, std::size_t alignment, const CallSite*
       create_class(number);
       if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, alignment, site, size, wait_policy);
     }
-    const guards::internal::Calls* const guards = guards::internal::linked();
-    if (guards != nullptr && guards::internal::samples_heap.load(std::memory_order_relaxed) &&
-        large.state().load(std::memory_order_relaxed) == 0 && !guards::internal::may_pass(1)) {
+    if (guards::internal::samples_heap.load(std::memory_order_relaxed) && !guards::internal::may_pass(1) &&
+        large.state().load(std::memory_order_relaxed) == 0) {
+      const guards::internal::Calls* const guards = guards::internal::linked();
       const std::uintptr_t frame = guards::internal::current_frame();
-      void* const sample = guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame);
+      void* const sample =
+          guards != nullptr ? guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame) : nullptr;
       if (sample != nullptr) return sample;
     }
   }

@@ -45,13 +45,8 @@ BoundaryTag* lowest_fit(BoundaryTag* tag, std::size_t size) noexcept {
 
 }  // namespace
 
-/// The next of a sequence of pseudo-random numbers (xorshift), independent of what is indexed.
-std::uint32_t AddressIndex::draw() noexcept {
-  random_ ^= random_ << 13;
-  random_ ^= random_ >> 17;
-  random_ ^= random_ << 5;
-  return random_;
-}
+/// A pseudo-random number, independent of what is indexed.
+std::uint32_t AddressIndex::draw() noexcept { return next_random(random_); }
 
 void AddressIndex::insert(BoundaryTag* tag) noexcept {
   // Most segments will be carved from the largest one. It stands in the upper half, so that few `largest` depend on it.

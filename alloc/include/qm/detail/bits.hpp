@@ -94,6 +94,14 @@ inline constexpr DeBruijnTable kDeBruijnTable;
   return value - value % unit;
 }
 
+/// The next of a sequence of pseudo-random numbers (xorshift). @param[in,out] state never 0.
+inline std::uint32_t next_random(std::uint32_t& state) noexcept {
+  state ^= state << 13;
+  state ^= state >> 17;
+  state ^= state << 5;
+  return state;
+}
+
 /// A relaxed store of at most a word in one instruction: GCC 12 compiles atomic::store() to an AMO for RISC-V.
 template <class T>
 [[gnu::always_inline]] inline void store_relaxed(T& to, std::type_identity_t<T> value) noexcept {

@@ -236,6 +236,9 @@ class Depot {
   /// Capacity of new magazines in objects.
   [[nodiscard]] std::uint32_t rounds() const noexcept { return kMagazineRounds[step_.load(std::memory_order_relaxed)]; }
 
+  /// About half of rounds(), 1 at least.
+  [[nodiscard]] int half_rounds() const noexcept { return 1 << step_.load(std::memory_order_relaxed); }
+
   /// Takes a magazine with objects and gives @p surplus, which is empty or null, to the depot. @returns nullptr, with
   /// @p surplus not given, if the depot has none.
   [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept { return exchange(kFull, surplus); }
@@ -346,6 +349,7 @@ class NoDepot {
  public:
   static void initialize(std::size_t, std::uint32_t) noexcept {}
   [[nodiscard]] static constexpr std::uint32_t rounds() noexcept { return 0; }
+  [[nodiscard]] static constexpr int half_rounds() noexcept { return 1; }
   [[nodiscard]] static constexpr Magazine* exchange_for_full(Magazine*) noexcept { return nullptr; }
   [[nodiscard]] static constexpr Magazine* exchange_for_empty(Magazine*) noexcept { return nullptr; }
   [[nodiscard]] static constexpr bool has_full() noexcept { return false; }

@@ -32,7 +32,8 @@ inline constexpr std::size_t kNone = ~std::size_t{0};
   const std::size_t words = pattern * (~std::size_t{0} / 0xff);
   const auto is_aligned = [&] { return reinterpret_cast<std::uintptr_t>(at + from) % sizeof words == 0; };
   while (from < to && !is_aligned() && at[from] == pattern) ++from;
-  for (std::size_t word = 0; is_aligned() && from + sizeof word <= to; from += sizeof word) {
+  const std::size_t end = is_aligned() ? to : 0;
+  for (std::size_t word = 0; from + sizeof word <= end; from += sizeof word) {
     __builtin_memcpy(&word, __builtin_assume_aligned(at + from, sizeof word), sizeof word);
     if (word != words) break;
   }
