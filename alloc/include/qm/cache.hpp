@@ -261,15 +261,15 @@ class alignas(HartCache) Cache : public Traceable {
   /// @returns kOk; kNoMemory if there is no memory in which to keep the callback: nothing has changed then.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
-  /// From now on, the last freed objects, of together at most @p bytes bytes and at most 65535, wait before they are
-  /// used again: the quarantine. They are filled with 0xa5, unless the cache has a constructor or a destructor, and
-  /// summed; when one leaves, a write to it is reported as Misuse::kWriteAfterFree, with the stack of the free. A second
+  /// Gives the cache a quarantine: the objects freed last, at most @p bytes bytes and 65535 objects, wait in it before
+  /// they are used again. Each is filled with 0xa5, unless the cache has a constructor or a destructor, and gets a
+  /// checksum. When one leaves, a write to it is reported as Misuse::kWriteAfterFree, with the stack of the free. A second
   /// free of an object that waits is reported at once. 0 ends the quarantine: all objects leave it.
   /// All objects also leave it when memory is exhausted, at the cache's limit, and at reap() and destroy(). Each free
   /// takes the slow path, and fills and sums its object: O(object size).
   /// @returns kOk; kInvalid if @p bytes is less than an object; kRefused for a no-trace cache and a quantum cache;
-  ///          kNoMemory for the table, of 24 bytes an object (16 on RV32): nothing has changed;
-  ///          kUnsafe outside a context that may wait, and kTimedOut if a hart does not answer: there is no quarantine.
+  ///          kNoMemory for the table, of 24 bytes an object (16 on RV32), and kUnsafe unless hal::may_ask_harts():
+  ///          nothing has changed; kTimedOut if a hart does not answer: there is no quarantine, nor an earlier one.
   /// Complexity: a broadcast to the harts that have magazines, O(objects that leave). Context: hal::may_ask_harts(), or
   ///             any with 0. One call at a time for a cache.
   Status set_quarantine(std::size_t bytes) noexcept;

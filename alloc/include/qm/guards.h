@@ -13,20 +13,20 @@ extern "C" {
 
 /* Samples at most about one in @every allocations of the heap; if that is 0, at most one in @ms milliseconds. Later
  * calls change the rate only.
- * Returns QM_INVALID without a rate or with one that is too large, QM_NO_MEMORY; QM_REFUSED in a checking build or before
- * qm_init(); QM_TIMED_OUT if a hart does not answer; QM_UNSAFE in a handler, in a panic, with a lock held, or, with more
- * than one hart online, with interrupts masked.
+ * Returns QM_INVALID if both are 0 or one is too large; QM_NO_MEMORY if not even one place fits; QM_REFUSED in a
+ * checking build or before qm_init(); QM_TIMED_OUT if a hart does not answer; QM_UNSAFE in a handler, in a panic, with a
+ * lock held, or, with more than one hart online, with interrupts masked.
  * Complexity: a broadcast. */
 qm_status qm_guard_heap(uint32_t every, uint32_t ms) QM_NOEXCEPT;
-/* Stops the sampling. Returns QM_BUSY while guarded blocks are in use: they stay guarded until a later call; QM_TIMED_OUT and
- * QM_UNSAFE as above. */
+/* Stops the sampling. Returns QM_BUSY while guarded blocks are in use: they stay guarded until they are freed, and a
+ * later call frees the pool; QM_TIMED_OUT and QM_UNSAFE as above. */
 qm_status qm_guard_stop(void) QM_NOEXCEPT;
-/* To be called by the handler for page faults and access faults, with interrupts masked. Returns 1: the handler returns
- * to the access, which then succeeds (reported, or needing no report); 0: the fault is another's.
+/* To be called by the handler for page faults and access faults, with interrupts masked. Returns 1: return to the
+ * instruction, whose access now succeeds; 0: the fault has another cause.
  * @pc and @frame (s0) are those of the interrupted code. */
 int qm_guard_fault(uintptr_t address, int is_write, uintptr_t pc, uintptr_t frame) QM_NOEXCEPT;
-/* To be called on each hart by a periodic interrupt, with interrupts masked: magazines that never run empty are sampled
- * too. */
+/* To be called on each hart by a periodic interrupt, 10 to 1000 times a second, with interrupts masked. Without it,
+ * allocations from magazines that never run empty are never sampled. */
 void qm_guard_tick(void) QM_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -7,17 +7,19 @@
 ///        ^ traps                ^ traps                      ^ traps, until the place is used again
 ///
 /// The pool of places is allocated at the start. Selected caches have trace_state::kGuard in their state word. The fast
-/// path has no test for it: an allocation is sampled when it takes the slow path, as each hart's allocations do now and
-/// then, and after each on_tick(). A freed object of the heap lies in no slab, so it takes the slow path by itself; a selected cache that is not the
-/// heap's takes the slow path for each free.
+/// path does not test it: only the slow path samples. A hart takes the slow path when a magazine runs empty, and once
+/// after each on_tick(). A guarded object lies in no slab, so the heap's free takes the slow path for it. Each free to
+/// another selected cache takes the slow path.
 ///
 /// What traps is the port's trap unit (PortDefaults::TrapUnit): Sv39 or Sv32 page tables in S-mode, PMP in M-mode,
-/// mprotect() on the host. Pages trap on one side of an object; it lies at the left or the right end of its page at
-/// random. Up to 64 bytes on each side that do not trap have a pattern, which the free and verify() check. Without a trap
-/// unit that is all, and a freed object is filled and checked when its place is used again.
+/// mprotect() on the host. Where whole pages trap, an object lies at the left or right end of its page, at random; the
+/// rest of the page (dots) does not trap. Up to 64 bytes on each side that do not trap have a pattern, which the free and
+/// verify() check. Without a trap unit nothing traps: a freed object is filled too, and checked by verify() and when its
+/// place is used again.
 ///
-/// A cache that is traced, counted or streamed is not sampled meanwhile, so its trace is exact. A guarded object is in
-/// no slab: CacheStats and the totals of call sites do not count it, and a leak scan reads it but never reports it.
+/// A cache is not sampled while it has a trace (with stacks or counts only), an event stream or a fault: a trace is exact.
+/// A guarded object is in no slab: CacheStats and the totals of call sites do not count it, and a leak scan reads it but
+/// never reports it.
 /// There are no samples in a checking build, which checks every object.
 ///
 /// Source: the Linux kernel's KFENCE; GWP-ASan.
@@ -38,33 +40,38 @@ struct TracedPath;
 namespace guards {
 
 struct Config {
-  unsigned slots = 0;  ///< places, for objects in use and freed ones; 0: as many as the trap unit has
-  /// At most about one in this many allocations of all selected caches together is sampled; 0: by time. Allocations are
-  /// counted as they use up magazines, so an allocation and a free in turn, which use up none, count at each on_tick()
-  /// only.
+  unsigned slots = 0;  ///< places for live and freed objects; 0, or more than the trap unit has: as many as it has
+  /// At most about one in this many allocations of all selected caches together is sampled; 0: by time. The count grows
+  /// by half a magazine when a magazine runs empty, and at the first allocation after an on_tick().
   std::uint32_t every = 0;
-  std::uint32_t ms = 0;  ///< with every == 0: at most one in so many milliseconds
+  std::uint32_t ms = 0;  ///< with every == 0: at most one sample in this many milliseconds
 };
 
-/// Allocates the pool and makes it trap on all online harts; nothing is selected yet. Later calls change the rate only.
-/// @returns kInvalid without a rate, or with one that is too large; kNoMemory for a single place (it makes half as many
-///          places until they fit); kRefused in a checking build, or before initialize(); kTimedOut if a
-///          hart does not answer, and kUnsafe in another context than below: there are no guards.
-/// Complexity: a broadcast; O(slots). Context: hal::may_ask_harts(); one call of this, of stop() and of
+/// Allocates the pool and makes it trap on all online harts; nothing is selected yet. If there is a pool already, it sets
+/// the rate only. After a stop() that returned kBusy or kTimedOut it also resumes: select the caches again.
+/// @returns kInvalid if both rates are 0, or one is too large for half of a 32-bit count of allocations or of timer
+///          ticks; kNoMemory if not even one place fits (it makes half as many places until they fit); kRefused in a
+///          checking build, or before initialize(); kUnsafe unless hal::may_ask_harts(): nothing has changed; kTimedOut
+///          if a hart does not answer: the pool may stay until a later stop().
+/// Complexity: a broadcast; O(slots). Context: hal::may_ask_harts(); one call of start(), select(), stop() and
 ///             Cache::set_quarantine() at a time.
 Status start(const Config& config) noexcept;
 /// Selects a cache.
-/// @returns kNotFound without start(); kRefused for a no-trace, no-touch or quantum cache, one without magazines, one
-///          with a constructor or a destructor, one whose objects are larger than a place, and, in a build with call
-///          sites, one that is not the heap's; kTimedOut if a hart does not answer: not selected; kUnsafe as start().
+/// @returns kNotFound if there is no pool; kRefused for a no-trace, no-touch or quantum cache, one with a constructor or
+///          a destructor, one with a larger alignment than a place, and, unless it is a cache of the heap, one without
+///          magazines, one whose objects are larger than a place, and any in a build with call sites; kTimedOut if a
+///          hart does not answer: not selected; kUnsafe as start().
 /// Complexity: a broadcast to the harts that have magazines. Context: hal::may_ask_harts(); the cache must not be
 ///             destroyed meanwhile.
 Status select(Cache& cache) noexcept;
-/// Selects the heap: every size class, also those that get a cache later, and, in an image with a trace, blocks.
+/// Selects the heap: the cache of every size class, present or later, and, in an image with a trace, the heap's blocks.
+/// @returns kNotFound if there is no pool. Complexity: O(caches). Context: as start().
 Status select_heap() noexcept;
 /// Ends the sampling. If no guarded object is in use, disarms the harts and frees the pool.
-/// @returns kBusy while users hold guarded objects: these stay guarded, and a later stop() frees the pool; kTimedOut and
-///          kUnsafe as start(): the pool stays.
+/// @returns kOk, also without a pool; kUnsafe unless hal::may_ask_harts(): nothing has changed; kBusy while users hold
+///          guarded objects, and kTimedOut if a hart does not answer: the sampling has ended, the pool stays, and a
+///          later stop() frees it.
+/// Complexity: a broadcast; O(caches). Context: as start().
 Status stop() noexcept;
 
 struct Stats {
@@ -81,20 +88,21 @@ struct Stats {
 /// Context: any.
 [[nodiscard]] Stats stats() noexcept;
 
-/// Called by the firmware's handler for page faults and access faults, with interrupts masked. Reports the access as
-/// Misuse::kOutside or Misuse::kUseAfterFree and makes the memory accessible, so that the access, made again, succeeds;
-/// a place is reported once until it is used again.
-/// @param[in] pc, frame of the interrupted code.
-/// @returns true: the handler returns to the access, which then succeeds (reported, or needing no report); false: the
-///          fault is another's.
+/// Called by the firmware's handler for page faults and access faults. Reports an access to the pool as Misuse::kOutside
+/// or Misuse::kUseAfterFree, and makes the memory accessible. Reports one access a place until the place is used again,
+/// and none in a panic.
+/// @param[in] address the address accessed; @p is_write whether the access was a write.
+/// @param[in] pc address of the instruction; @p frame the frame pointer (s0) of the interrupted code.
+/// @returns true: return to the instruction, whose access now succeeds; false: the fault has another cause.
+/// Complexity: O(1), and a stack walk for a report. Context: a trap handler, interrupts masked.
 [[nodiscard]] bool on_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept;
 
-/// Whether the address is in the pool: it may be read only if find() says that a guarded object in use is there. Context:
-/// any.
+/// Whether @p address is in the pool. Memory of the pool may be read only where find() has a live object. Context: any.
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
-/// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next operation on each of the first
-/// 48 selected caches takes the slow path, and is sampled if it is an allocation; by time, only when a sample is due.
-/// Without it, magazines that never run empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
+/// Called on each hart by a periodic interrupt, 10 to 1000 times a second. The hart's next operation on each of up to 48
+/// selected caches then takes the slow path. An allocation there counts (Config::every), and is sampled if a sample is
+/// due. By time, a call does nothing until a sample is due. Without on_tick(), allocations from magazines that never run
+/// empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 
 /// The guarded object around an address.
@@ -109,7 +117,7 @@ struct Guarded {
 /// @returns false if no guarded object, in use or freed, has the place that contains @p address. Context: any.
 [[nodiscard]] bool find(std::uintptr_t address, Guarded& guarded) noexcept;
 /// Checks the pattern beside each live object and, without a trap unit, the freed objects. @returns how many are damaged;
-/// each was reported. Context: any.
+/// each was reported. Complexity: O(slots), a lock hold for each. Context: any.
 std::size_t verify() noexcept;
 
 // ---- for the allocator ----------------------------------------------------------------------------------------------

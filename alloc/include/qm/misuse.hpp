@@ -58,19 +58,19 @@ struct MisuseReport {
   /// The cache to which the object was freed, or that has the object; nullptr: an address given to the heap that is in
   /// none of its caches. With kAfterDestroy only its name is valid.
   Cache* cache = nullptr;
-  /// The arena of the block, with kOverflow and kWriteAfterFree of a block that is not an object of a cache.
+  /// kOverflow and kWriteAfterFree of a heap block: its arena. nullptr for a guarded block, and for all other reports.
   Arena* arena = nullptr;
   Cache* owner = nullptr;  ///< kWrongCache: the cache that has the object; may be destroyed meanwhile
   void* object = nullptr;  ///< the object's start; if there is none, the address as given
-  /// From the object's start to the address or the first damaged byte; kOutside: before the start it is negative, modulo
-  /// the word.
+  /// From the object's start to the address or the first damaged byte. kOutside: an access N bytes before the start has
+  /// the offset std::size_t{0} - N.
   std::size_t offset = 0;
   /// kOverflow of a block: the payload of the next block, whose header was overwritten. kWriteAfterFree: that of the
   /// block after the free one.
   void* neighbour = nullptr;
   std::size_t count = 0;           ///< kLeak: objects in use; kTooLarge: bytes requested; a guarded object's bytes
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
-  std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED, or a quarantine)
+  std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED, a quarantine, a guarded object)
   std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the call with the misuse
   std::uintptr_t pc =
       0;  ///< kOutside, kUseAfterFree: of the access, and found_by is the stack of its callers; 0: found

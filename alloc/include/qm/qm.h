@@ -49,7 +49,7 @@ typedef struct qm_cache qm_cache;
 #define QM_NOEXCEPT
 #endif
 
-/* Why a request was refused. A refused request changes nothing. */
+/* Why a request was refused. Unless the function says otherwise, a refused request changes nothing. */
 typedef enum qm_status {
   QM_OK = 0,
   QM_INVALID =
@@ -63,7 +63,7 @@ typedef enum qm_status {
   QM_TIMED_OUT = -8, /* a hart did not answer in time */
   QM_UNSAFE = -9,    /* not allowed in this context: see above */
   QM_REFUSED = -10,  /* the cache's flags forbid it */
-  QM_ABORTED = -11
+  QM_ABORTED = -11   /* the caller's abort test returned true */
 } qm_status;
 
 /* Returns "QM_OK", "QM_INVALID", ...; "unknown status" for any other value. Context: any. */
@@ -117,8 +117,9 @@ void qm_trap_leave(void) QM_NOEXCEPT;
 
 /* ---- misuse ------------------------------------------------------------------------------------------------------- */
 
-/* The kind of misuse. A build without QM_CHECKED does not find QM_MISUSE_LEAK, and finds QM_MISUSE_OVERFLOW and
- * QM_MISUSE_WRITE_AFTER_FREE only of heap blocks that are not objects of a cache; the latter also in a quarantine. */
+/* The kind of misuse. Only a build with QM_CHECKED finds QM_MISUSE_LEAK. Other builds find QM_MISUSE_OVERFLOW and
+ * QM_MISUSE_WRITE_AFTER_FREE of heap blocks that are not objects of a cache, and QM_MISUSE_WRITE_AFTER_FREE of objects
+ * in a quarantine and, without a trap unit, of guarded objects. */
 typedef enum qm_misuse {
   QM_MISUSE_NULL,
   QM_MISUSE_DOUBLE_FREE,
@@ -139,12 +140,12 @@ typedef enum qm_misuse {
 typedef struct qm_misuse_report {
   qm_misuse kind;
   const char* what; /* a few words to print after the address: "is free already" */
-  qm_cache* cache;  /* NULL: none of the heap's caches; must not be used after its destroy */
-  qm_arena* arena;  /* the arena of a block that is not an object of a cache */
+  qm_cache* cache;  /* NULL: no cache has the address, or it is a guarded block; not valid after the destroy */
+  qm_arena* arena;  /* of a heap block that was overwritten, unless it is guarded; else NULL */
   qm_cache* owner;  /* QM_MISUSE_WRONG_CACHE: the cache that has the object */
   void* object;     /* start of the object; if there is none, the address as given */
-  size_t offset;    /* offset in the object of the address, or of the first damaged byte */
-  size_t count;     /* objects in use, or bytes requested */
+  size_t offset;    /* from the object's start to the address or first damaged byte; N bytes before it: (size_t)-N */
+  size_t count;     /* LEAK: objects in use; TOO_LARGE: bytes requested; a guarded object's bytes */
   void* neighbour;  /* the next block: QM_MISUSE_OVERFLOW of a block, QM_MISUSE_WRITE_AFTER_FREE of a free one */
   uintptr_t pc;     /* of the access to a guarded object; 0: not known */
   int is_write;     /* whether it was a write */
@@ -270,12 +271,13 @@ size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** 
                               qm_flags flags) QM_NOEXCEPT;
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_NOEXCEPT;
 
-/* Keeps @count objects in reserve, so that as many QM_ATOMIC allocations cannot fail. Returns QM_OK, QM_NO_MEMORY,
- * QM_REFUSED or QM_INVALID. Context: any, one call at a time for a cache. */
+/* Keeps @count objects in reserve, so that as many QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY
+ * (memory, the limit, a constructor that failed); QM_REFUSED for a cache without magazines; QM_INVALID for NULL. Unless
+ * QM_OK, the reserve is unchanged. Context: any, one call at a time for a cache. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
-/* Lets the last freed objects, of together at most @bytes bytes and at most 65535, wait before they are used again; 0
- * ends it. They are filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a
+/* Lets the objects freed last, at most @bytes bytes and 65535 objects, wait before they are used again; 0 ends it. They
+ * are filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a
  * write to one, or its second free, is reported (qm_set_misuse_handler()). They leave too when memory is exhausted.
  * Each free takes O(object size). One call at a time for a cache.
  * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache with QM_NO_TRACE,
