@@ -263,8 +263,8 @@ class alignas(HartCache) Cache : public Traceable {
 
   /// Gives the cache a quarantine: the objects freed last, at most @p bytes bytes and 65535 objects, wait in it before
   /// they are used again. Each is filled with 0xa5, unless the cache has a constructor or a destructor, and gets a
-  /// checksum. When one leaves, a write to it is reported as Misuse::kWriteAfterFree, with the stack of the free. A second
-  /// free of an object that waits is reported at once. 0 ends the quarantine: all objects leave it.
+  /// checksum. When one leaves, a write to it is reported as Misuse::kWriteAfterFree, with the stack of the free. A
+  /// second free of an object that waits is reported at once. 0 ends the quarantine: all objects leave it.
   /// All objects also leave it when memory is exhausted, at the cache's limit, and at reap() and destroy(). Each free
   /// takes the slow path, and fills and sums its object: O(object size).
   /// @returns kOk; kInvalid if @p bytes is less than an object; kRefused for a no-trace cache and a quantum cache;

@@ -14,8 +14,8 @@ extern "C" {
 /* Samples at most about one in @every allocations of the heap; if that is 0, at most one in @ms milliseconds. Later
  * calls change the rate only.
  * Returns QM_INVALID if both are 0 or one is too large; QM_NO_MEMORY if not even one place fits; QM_REFUSED in a
- * checking build or before qm_init(); QM_TIMED_OUT if a hart does not answer; QM_UNSAFE in a handler, in a panic, with a
- * lock held, or, with more than one hart online, with interrupts masked.
+ * checking build or before qm_init(); QM_TIMED_OUT if a hart does not answer; QM_UNSAFE in a handler, in a panic, with
+ * a lock held, or, with more than one hart online, with interrupts masked.
  * Complexity: a broadcast. */
 qm_status qm_guard_heap(uint32_t every, uint32_t ms) QM_NOEXCEPT;
 /* Stops the sampling. Returns QM_BUSY while guarded blocks are in use: they stay guarded until they are freed, and a

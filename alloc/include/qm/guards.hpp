@@ -1,7 +1,7 @@
 #pragma once
-/// Guarded samples: some allocations get a place of their own, in memory that traps around it. An access outside such an
-/// object, or after its free, is reported at the access, with the stacks that allocated and freed the object. A free of
-/// an address inside it, and a second free, are reported at the free.
+/// Guarded samples: some allocations get a place of their own, in memory that traps around it. An access outside such
+/// an object, or after its free, is reported at the access, with the stacks that allocated and freed the object. A free
+/// of an address inside it, and a second free, are reported at the free.
 ///
 ///     | edge | .......object | edge | object....... | edge | (freed) | edge |
 ///        ^ traps                ^ traps                      ^ traps, until the place is used again
@@ -13,14 +13,13 @@
 ///
 /// What traps is the port's trap unit (PortDefaults::TrapUnit): Sv39 or Sv32 page tables in S-mode, PMP in M-mode,
 /// mprotect() on the host. Where whole pages trap, an object lies at the left or right end of its page, at random; the
-/// rest of the page (dots) does not trap. Up to 64 bytes on each side that do not trap have a pattern, which the free and
-/// verify() check. Without a trap unit nothing traps: a freed object is filled too, and checked by verify() and when its
-/// place is used again.
+/// rest of the page (dots) does not trap. Up to 64 bytes on each side that do not trap have a pattern, which the free
+/// and verify() check. Without a trap unit nothing traps: a freed object is filled too, and checked by verify() and
+/// when its place is used again.
 ///
-/// A cache is not sampled while it has a trace (with stacks or counts only), an event stream or a fault: a trace is exact.
-/// A guarded object is in no slab: CacheStats and the totals of call sites do not count it, and a leak scan reads it but
-/// never reports it.
-/// There are no samples in a checking build, which checks every object.
+/// A cache is not sampled while it has a trace (with stacks or counts only), an event stream or a fault: a trace is
+/// exact. A guarded object is in no slab: CacheStats and the totals of call sites do not count it, and a leak scan
+/// reads it but never reports it. There are no samples in a checking build, which checks every object.
 ///
 /// Source: the Linux kernel's KFENCE; GWP-ASan.
 
@@ -47,8 +46,8 @@ struct Config {
   std::uint32_t ms = 0;  ///< with every == 0: at most one sample in this many milliseconds
 };
 
-/// Allocates the pool and makes it trap on all online harts; nothing is selected yet. If there is a pool already, it sets
-/// the rate only. After a stop() that returned kBusy or kTimedOut it also resumes: select the caches again.
+/// Allocates the pool and makes it trap on all online harts; nothing is selected yet. If there is a pool already, it
+/// sets the rate only. After a stop() that returned kBusy or kTimedOut it also resumes: select the caches again.
 /// @returns kInvalid if both rates are 0, or one is too large for half of a 32-bit count of allocations or of timer
 ///          ticks; kNoMemory if not even one place fits (it makes half as many places until they fit); kRefused in a
 ///          checking build, or before initialize(); kUnsafe unless hal::may_ask_harts(): nothing has changed; kTimedOut
@@ -57,10 +56,10 @@ struct Config {
 ///             Cache::set_quarantine() at a time.
 Status start(const Config& config) noexcept;
 /// Selects a cache.
-/// @returns kNotFound if there is no pool; kRefused for a no-trace, no-touch or quantum cache, one with a constructor or
-///          a destructor, one with a larger alignment than a place, and, unless it is a cache of the heap, one without
-///          magazines, one whose objects are larger than a place, and any in a build with call sites; kTimedOut if a
-///          hart does not answer: not selected; kUnsafe as start().
+/// @returns kNotFound if there is no pool; kRefused for a no-trace, no-touch or quantum cache, one with a constructor
+///          or a destructor, one with a larger alignment than a place, and, unless it is a cache of the heap, one
+///          without magazines, one whose objects are larger than a place, and any in a build with call sites; kTimedOut
+///          if a hart does not answer: not selected; kUnsafe as start().
 /// Complexity: a broadcast to the harts that have magazines. Context: hal::may_ask_harts(); the cache must not be
 ///             destroyed meanwhile.
 Status select(Cache& cache) noexcept;
@@ -88,9 +87,9 @@ struct Stats {
 /// Context: any.
 [[nodiscard]] Stats stats() noexcept;
 
-/// Called by the firmware's handler for page faults and access faults. Reports an access to the pool as Misuse::kOutside
-/// or Misuse::kUseAfterFree, and makes the memory accessible. Reports one access a place until the place is used again,
-/// and none in a panic.
+/// Called by the firmware's handler for page faults and access faults. Reports an access to the pool as
+/// Misuse::kOutside or Misuse::kUseAfterFree, and makes the memory accessible. Reports one access a place until the
+/// place is used again, and none in a panic.
 /// @param[in] address the address accessed; @p is_write whether the access was a write.
 /// @param[in] pc address of the instruction; @p frame the frame pointer (s0) of the interrupted code.
 /// @returns true: return to the instruction, whose access now succeeds; false: the fault has another cause.
@@ -99,10 +98,10 @@ struct Stats {
 
 /// Whether @p address is in the pool. Memory of the pool may be read only where find() has a live object. Context: any.
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
-/// Called on each hart by a periodic interrupt, 10 to 1000 times a second. The hart's next operation on each of up to 48
-/// selected caches then takes the slow path. An allocation there counts (Config::every), and is sampled if a sample is
-/// due. By time, a call does nothing until a sample is due. Without on_tick(), allocations from magazines that never run
-/// empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
+/// Called on each hart by a periodic interrupt, 10 to 1000 times a second. The hart's next operation on each of up to
+/// 48 selected caches then takes the slow path. An allocation there counts (Config::every), and is sampled if a sample
+/// is due. By time, a call does nothing until a sample is due. Without on_tick(), allocations from magazines that never
+/// run empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 
 /// The guarded object around an address.
@@ -116,8 +115,8 @@ struct Guarded {
 };
 /// @returns false if no guarded object, in use or freed, has the place that contains @p address. Context: any.
 [[nodiscard]] bool find(std::uintptr_t address, Guarded& guarded) noexcept;
-/// Checks the pattern beside each live object and, without a trap unit, the freed objects. @returns how many are damaged;
-/// each was reported. Complexity: O(slots), a lock hold for each. Context: any.
+/// Checks the pattern beside each live object and, without a trap unit, the freed objects. @returns how many are
+/// damaged; each was reported. Complexity: O(slots), a lock hold for each. Context: any.
 std::size_t verify() noexcept;
 
 // ---- for the allocator ----------------------------------------------------------------------------------------------
@@ -125,8 +124,8 @@ std::size_t verify() noexcept;
 namespace internal {
 /// Functions that the allocator calls once guards were started. An image that never calls start() does not link them.
 struct Calls {
-  /// Once !may_pass(): a sample of a selected cache, nullptr: a block; of @p bytes at @p alignment. Its stack begins at @p
-  /// frame. @returns nullptr if there is none after all.
+  /// Once !may_pass(): a sample of a selected cache, nullptr: a block; of @p bytes at @p alignment. Its stack begins at
+  /// @p frame. @returns nullptr if there is none after all.
   void* (*allocate)(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept;
   /// @returns whether the address is in the pool; then the object was freed, or the misuse reported.
   bool (*free)(void* object, std::uintptr_t frame) noexcept;
@@ -154,7 +153,8 @@ extern constinit std::atomic<const Calls*> calls;
 extern constinit std::atomic<bool> samples_heap;
 /// Allocations until the next sample. By time it is not above 0: allocate() decides.
 extern constinit std::atomic<std::int32_t> left;
-/// Counts @p allocations, unless a sample is due. Two harts at once may count only one of them. @returns false if one is.
+/// Counts @p allocations, unless a sample is due. Two harts at once may count only one of them. @returns false if one
+/// is.
 [[nodiscard, gnu::always_inline]] inline bool may_pass(int allocations) noexcept {
   const std::int32_t now = left.load(std::memory_order_relaxed);
   if (now <= 0) return false;

@@ -242,11 +242,11 @@ static void* allocate_in(unsigned number, std::size_t alignment, const CallSite*
     }
     if (guards::internal::samples_heap.load(std::memory_order_relaxed) && !guards::internal::may_pass(1) &&
         large.state().load(std::memory_order_relaxed) == 0) {
-      const guards::internal::Calls* const guards = guards::internal::linked();
-      const std::uintptr_t frame = guards::internal::current_frame();
-      void* const sample =
-          guards != nullptr ? guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame) : nullptr;
-      if (sample != nullptr) return sample;
+      if (const guards::internal::Calls* guards = guards::internal::linked(); guards != nullptr) {
+        const std::uintptr_t frame = guards::internal::current_frame();
+        void* const sample = guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame);
+        if (sample != nullptr) return sample;
+      }
     }
   }
   const std::uint32_t imports = blocks.imports.load(std::memory_order_relaxed);

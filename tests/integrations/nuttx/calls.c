@@ -1,4 +1,4 @@
-/* calls N: N pairs of calls to each other hart, the second of a pair while the hart leaves the handler of the first. A
+/* calls N: N pairs of calls to each hart, the second of a pair while the hart leaves the handler of the first. A
  * call that is lost blocks this task. */
 #include <nuttx/config.h>
 
