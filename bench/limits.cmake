@@ -63,6 +63,11 @@ foreach(program sqlite jq redis-threads)
   endforeach()
 endforeach()
 
+# The leak scan, and how long a sliced one keeps an interrupt waiting.
+limit(scan word "" instructions 6)
+limit(scan pointer "" instructions 60)
+limit(scan "sliced, a few leaks" "" "longest wait" 500)
+
 # Real programs: a quarter of picolibc's instructions, and little more memory than picolibc takes and than the program
 # has live.
 foreach(program sqlite jq redis-threads)

@@ -4,7 +4,8 @@
 ///     LeakScan scan;
 ///     if (scan.run() == Status::kOk) for (const LeakGroup& group : scan.groups()) ...
 ///
-/// The other harts stand still during the scan: scan.summary() says how long. From the roots (data, bss, stacks,
+/// The other harts stand still during run(): scan.summary() says how long. run_sliced() finds the same on a system that
+/// cannot be stopped. From the roots (data, bss, stacks,
 /// registers, and the roots of add_root()) the scan follows every word that may be a pointer through all objects that
 /// users hold. Objects that it does not reach are leaked. Of a leaked list or tree only the head is reported as leaked;
 /// the rest counts under it, and a cycle has one head.
@@ -112,7 +113,8 @@ struct LeakSummary {
   std::size_t inner_only_bytes = 0;
   std::uintptr_t inner_examples[LeakGroup::kExamples] = {};
   std::size_t not_judged = 0;     ///< objects of caches that are roots: see above
-  std::uint64_t pause_ticks = 0;  ///< ticks during which the harts stood still
+  std::uint64_t pause_ticks = 0;  ///< ticks during which the harts stood still; run_sliced(): the longest time
+  unsigned passes = 0;            ///< run_sliced(): passes over the memory
   std::size_t work_bytes = 0;     ///< memory that the scan worked in
   std::size_t wanted_bytes = 0;   ///< kNoMemory: the memory that the scan needs
   unsigned hart = 0;              ///< kTimedOut: the hart that has not answered, or hal::BroadcastResult::kNobody;
@@ -143,12 +145,27 @@ class LeakScan {
   ///             and it is kUnsafe if this hart holds a lock of the allocator, or Platform::busy_hart() names a hart.
   Status run() noexcept;
 
+  /// Asked after each pass whether to go on. Context: that of run_sliced().
+  using GoOn = bool (*)(void* argument) noexcept;
+  /// As run(), beside running harts. They stand still once in each pass, while the scan notes the roots; it reads memory
+  /// without a lock and with interrupts enabled. It passes over the memory until no object has been found in use in 16
+  /// passes in a row, so that code that moves pointers meanwhile does not make it report an object in use. What is
+  /// leaked during the scan is reported by the next one.
+  /// @param[in] go_on nullptr: always.
+  /// @returns as run(); kAborted if @p go_on returned false, or if slabs came and went too fast for many passes. kUnsafe
+  ///          in a panic.
+  /// Complexity: as run(), in each of 17 passes or more. In a pass the harts stand still for about 25 instructions a
+  ///             root. Other holds of locks are as long as those of `verify`.
+  /// Context:    hal::may_ask_harts(). Guarded objects are read with their traps off, 32 words at a time.
+  Status run_sliced(GoOn go_on = nullptr, void* argument = nullptr) noexcept;
+
   [[nodiscard]] const LeakSummary& summary() const noexcept;
   /// Groups with the most bytes first. At most kMostGroups; the last one, without an owner, has the remaining origins.
   [[nodiscard]] std::span<const LeakGroup> groups() const noexcept;
   static constexpr unsigned kMostGroups = 64;
 
  private:
+  Status begin(std::size_t (*more)(std::size_t pages) noexcept) noexcept;
   bool is_mine_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <qm/scan.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -35,34 +36,6 @@ bool all_halted(unsigned& hart) noexcept {
   if (hart != hal::BroadcastResult::kNobody) return false;
   hart = hal::Port::hart_index();
   return hal::hart_local().lock_depth == 0;
-}
-
-/// Saves the callee-saved registers in @p words. @returns the stack pointer: the stack has all of them from there on.
-[[gnu::always_inline]] inline std::uintptr_t spill_registers(std::uintptr_t (&words)[16]) noexcept {
-#if defined(__riscv)
-#if __riscv_xlen == 64
-#define QM_SPILL "sd"
-#define QM_WORD "8"
-#else
-#define QM_SPILL "sw"
-#define QM_WORD "4"
-#endif
-  std::uintptr_t sp;
-  asm volatile(QM_SPILL " s0, 0*" QM_WORD "(%1)\n\t" QM_SPILL " s1, 1*" QM_WORD "(%1)\n\t" QM_SPILL " s2, 2*" QM_WORD
-                        "(%1)\n\t" QM_SPILL " s3, 3*" QM_WORD "(%1)\n\t" QM_SPILL " s4, 4*" QM_WORD "(%1)\n\t" QM_SPILL
-                        " s5, 5*" QM_WORD "(%1)\n\t" QM_SPILL " s6, 6*" QM_WORD "(%1)\n\t" QM_SPILL " s7, 7*" QM_WORD
-                        "(%1)\n\t" QM_SPILL " s8, 8*" QM_WORD "(%1)\n\t" QM_SPILL " s9, 9*" QM_WORD "(%1)\n\t" QM_SPILL
-                        " s10, 10*" QM_WORD "(%1)\n\t" QM_SPILL " s11, 11*" QM_WORD
-                        "(%1)\n\t"
-                        "mv %0, sp"
-               : "=&r"(sp)
-               : "r"(&words[0])
-               : "memory");
-  return sp;
-#else
-  __builtin_unwind_init();
-  return reinterpret_cast<std::uintptr_t>(&words);
-#endif
 }
 
 /// Memory that a scan works in during a panic, when nothing can be allocated.
@@ -138,6 +111,8 @@ bool Scanner::is_memory(std::uintptr_t start, std::size_t bytes) noexcept {
   return false;
 }
 
+Scanner& Scanner::the() noexcept { return the_scanner; }
+
 std::size_t Scanner::fixed_bytes() noexcept {
   return LeakScan::kMostGroups * sizeof(LeakGroup) + alignof(Page) + ObjectMap::table_bytes();
 }
@@ -147,13 +122,27 @@ void Scanner::begin(std::uintptr_t start, std::size_t bytes) noexcept {
   work_high_ = start + bytes;
   summary.work_bytes = bytes;
   groups_ = reinterpret_cast<LeakGroup*>(round_up(start, alignof(LeakGroup)));
-  const std::uintptr_t map = round_up(reinterpret_cast<std::uintptr_t>(groups_ + LeakScan::kMostGroups), alignof(Page));
-  map_.begin(map, work_high_ - map);
+  map_start_ = round_up(reinterpret_cast<std::uintptr_t>(groups_ + LeakScan::kMostGroups), alignof(Page));
+  map_.begin(map_start_, work_high_ - map_start_);
 }
 
-void Scanner::forget_groups() noexcept {
+bool Scanner::begin_with(std::size_t bytes) noexcept {
+  if (drawn.size == 0) return false;
+  forget();
+  static_cast<void>(base_arena().free(drawn.start, drawn.size));
+  drawn = {};
+  const MemoryRange work = allocate_memory(bytes, bytes);
+  if (work.size == 0) return false;
+  begin(work.start, work.size);
+  return true;
+}
+
+void Scanner::forget() noexcept {
   for (std::size_t i = 0; i < group_count_; ++i) groups_[i] = {};
   group_count_ = 0;
+  if (saved_ == nullptr) return;
+  auto* const candidates = reinterpret_cast<std::uintptr_t*>(map_start_);
+  std::fill(saved_, candidates + candidates_, 0);
 }
 
 void Scanner::note_hardware(unsigned hart) noexcept {
@@ -167,7 +156,7 @@ using scan::Scanner;
 LeakScan::~LeakScan() {
   if (!is_mine_) return;
   if (scan::drawn.size != 0 && !hal::in_panic()) {
-    scan::the_scanner.forget_groups();
+    scan::the_scanner.forget();
     static_cast<void>(base_arena().free(scan::drawn.start, scan::drawn.size));
     scan::drawn = {};
   }
@@ -183,7 +172,7 @@ std::span<const LeakGroup> LeakScan::groups() const noexcept {
   return is_mine_ ? scan::the_scanner.groups() : std::span<const LeakGroup>{};
 }
 
-Status LeakScan::run() noexcept {
+Status LeakScan::begin(std::size_t (*more)(std::size_t pages) noexcept) noexcept {
   if (scan::platform() == nullptr || hart_count() == 0) return Status::kRefused;
   const bool in_panic = hal::in_panic();
   if (!in_panic && !hal::may_ask_harts()) return Status::kUnsafe;
@@ -196,7 +185,7 @@ Status LeakScan::run() noexcept {
   // pause.
   const ArenaStats stats = base_arena().stats();
   const std::size_t page_count = (stats.allocated - stats.in_extents) / PageMap::kPageBytes + kMostGroups;
-  const std::size_t fixed = Scanner::fixed_bytes();
+  const std::size_t fixed = Scanner::fixed_bytes() + (more != nullptr ? more(page_count) : 0);
   scanner.summary.wanted_bytes = fixed + page_count * sizeof(scan::Page);
   MemoryRange work = scan::given;
   if (in_panic) {
@@ -208,6 +197,13 @@ Status LeakScan::run() noexcept {
   if (work.size < fixed) return Status::kNoMemory;
   scanner.begin(work.start, work.size);
   scanner.summary.wanted_bytes = 0;
+  return Status::kOk;
+}
+
+Status LeakScan::run() noexcept {
+  if (const Status status = begin(nullptr); status != Status::kOk) return status;
+  const bool in_panic = hal::in_panic();
+  Scanner& scanner = scan::the_scanner;
   struct Work {
     Scanner& scanner;
     std::uintptr_t registers[16];

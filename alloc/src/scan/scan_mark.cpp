@@ -10,13 +10,6 @@
 #include "scan/scanner.hpp"
 
 namespace qm::scan {
-namespace {
-
-/// Words are read as they lie in memory, whatever their type.
-using AnyWord [[gnu::may_alias]] = std::uintptr_t;
-
-}  // namespace
-
 // ---- marking --------------------------------------------------------------------------------------------------------
 
 /// Follows a word that may be a pointer: it lies between the lowest region's start and the highest one's end.
@@ -56,11 +49,15 @@ void Scanner::hold(std::uintptr_t address) noexcept {
   Page::set(place.page->aux, place.bit);
 }
 
-#if defined(__clang__) || !defined(__GNUC__)
-#define QM_SCAN_READS [[gnu::noinline]] __attribute__((no_sanitize("address", "thread")))
-#else
-#define QM_SCAN_READS [[gnu::noinline, gnu::no_sanitize_address, gnu::no_sanitize_thread]]
-#endif
+/// The same as look_up() for the start of an object that was reached before, which most pointers are. @returns false,
+/// and has done nothing, for others.
+[[gnu::always_inline]] inline bool Scanner::meet_again(std::uintptr_t value) noexcept {
+  const Place start = map_.find_start(value);
+  if (start.page == nullptr || !Page::has(start.page->marks, start.bit)) return false;
+  ++summary.references;
+  if (phase_ == Phase::kRoots) Page::set(start.page->aux, start.bit);
+  return true;
+}
 
 /// Reads words of other code's memory: stacks, objects with redzones between them.
 QM_SCAN_READS void Scanner::look_at_words(std::uintptr_t low, std::uintptr_t high) noexcept {
@@ -72,14 +69,16 @@ QM_SCAN_READS void Scanner::look_at_words(std::uintptr_t low, std::uintptr_t hig
   const std::size_t bytes = map_.bytes();
   for (; at != end; ++at) {
     const std::uintptr_t value = *at;
-    if (value - first < bytes) [[unlikely]]
-      look_up(value);
+    if (value - first < bytes) [[unlikely]] {
+      if (!meet_again(value)) look_up(value);
+    }
   }
 }
 
 /// Leaves out the scan's own memory.
 void Scanner::range(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (phase_ == Phase::kStacks) return;
+  if (is_sliced_ && is_guarded(low)) return read_guarded(low, high);
   if (high <= work_low_ || low >= work_high_) {
     look_at_words(low, high);
   } else {
@@ -102,8 +101,9 @@ void Scanner::look_into(const Place& place) noexcept {
   if (place.page->kind != Page::Kind::kMagazines) return look_at_words(start, end);
   auto& magazine = *reinterpret_cast<Magazine*>(start);
   const auto slots = reinterpret_cast<std::uintptr_t>(magazine.slots());
-  const std::uintptr_t rounds = slots + magazine.rounds * sizeof(void*);
-  if (magazine.rounds <= magazine.capacity && rounds <= end) look_at_words(slots, rounds);
+  const unsigned count = glance(magazine.rounds);
+  const std::uintptr_t rounds = slots + count * sizeof(void*);
+  if (count <= glance(magazine.capacity) && rounds <= end) look_at_words(slots, rounds);
 }
 
 void Scanner::look_inside() noexcept {
@@ -128,19 +128,6 @@ void Scanner::mark_roots(std::uintptr_t sp) noexcept {
 }
 
 // ---- what is left ---------------------------------------------------------------------------------------------------
-
-/// Calls @p action with each object that has a bit in @p which, in the order of the Pages.
-template <class Action>
-void Scanner::for_each_object(Page::Bits Page::*which, const Action& action) noexcept {
-  for (Page* page = map_.begin_pages(); page != map_.end_pages(); ++page) {
-    for (unsigned word = 0; word < Page::kWords; ++word) {
-      for (std::size_t left = (page->*which)[word]; left != 0; left &= left - 1) {
-        const unsigned bit = word * kWordBits + lowest_bit(left);
-        if (Page::has(page->*which, bit)) action(Place{page, bit});  // an action may have cleared it
-      }
-    }
-  }
-}
 
 /// Counts the live objects, and clears the live bit of all but those that were not reached.
 void Scanner::count_live() noexcept {

@@ -1,10 +1,13 @@
 /// The leak scan: which objects are live.
 
+#include <new>
+
 #include <qm/arena.hpp>
 #include <qm/detail/bits.hpp>
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/detail/page_map.hpp>
+#include <qm/detail/slab_pass.hpp>
 #include <qm/system.hpp>
 
 #include "segments/blocks.hpp"
@@ -73,13 +76,45 @@ void Scanner::for_each_slab_in(Cache& cache, Slab* first, const Action& action) 
     const bool is_sound = slab->layer == &layer && slab->objects != 0 && slab->objects <= layer.objects_ &&
                           (layer.no_touch_ || address + sizeof(Slab) - slab->start <= layer.slab_bytes_);
     if (!is_sound) return damage(cache.name());
-    action(*slab);
+    action(*slab, address);
     node = node->next;
   } while (node != first);
 }
 
+namespace {
+
+/// A slab's header behind its bitmap, as SlabLayer::bits() reads it.
+struct SlabCopy {
+  static constexpr std::size_t kWords = SlabLayer::kUsualSlabBytes / kWordBits;
+  static_assert(sizeof(Slab) % sizeof(unsigned long) == 0 && alignof(Slab) <= alignof(unsigned long) * kWords);
+  alignas(Slab) unsigned long words[kWords + sizeof(Slab) / sizeof(unsigned long)];
+  Slab& slab = *new (words + kWords) Slab;
+  std::uintptr_t address = 0;  ///< of the slab's header
+};
+
+}  // namespace
+
+/// Calls @p action with a copy of each slab, made with the layer's lock held, and with the address of the header.
+template <class Action>
+void Scanner::for_each_copy(Cache& cache, const Action& action) noexcept {
+  SlabCopy copy;
+  SlabPass pass(cache.slabs());
+  static constexpr auto kCopy = [](SlabLayer& layer, Slab& slab, void* argument) noexcept {
+    auto& to = *static_cast<SlabCopy*>(argument);
+    to.slab.start = slab.start;
+    to.slab.objects = slab.objects;
+    to.slab.in_use = slab.in_use;
+    to.address = reinterpret_cast<std::uintptr_t>(&slab);
+    for (unsigned word = 0; word < layer.words() && word < SlabCopy::kWords; ++word)
+      SlabLayer::bits(to.slab, word) = SlabLayer::bits(slab, word);
+  };
+  while (pass.step(kCopy, &copy)) action(copy.slab, copy.address);
+  if (!pass.complete()) is_partial_ = true;
+}
+
 template <class Action>
 void Scanner::for_each_slab(Cache& cache, const Action& action) noexcept {
+  if (is_sliced_) return for_each_copy(cache, action);
   for_each_slab_in(cache, cache.slabs().usable_.front(), action);
   for_each_slab_in(cache, cache.slabs().full_.front(), action);
 }
@@ -178,7 +213,7 @@ void Scanner::enter_slab(Cache& cache, Slab& slab, bool as_roots) noexcept {
     if ((SlabLayer::bits(slab, index / kWordBits) >> index % kWordBits & 1) != 0) continue;
     ++out;
     if (as_roots) {
-      if (is_idle(cache, object)) continue;
+      if (!is_sliced_ && is_idle(cache, object)) continue;
       ++summary.not_judged;
       range(object, object + bytes);
     } else if (!may_hold_others || !holds_others(cache.source(), object)) {
@@ -201,8 +236,14 @@ bool Scanner::holds_others(const Arena& arena, std::uintptr_t start) noexcept {
     found = found || (&cache.source() == &arena && cache.locate(start, place));
   });
   for_each<Arena>([&](Arena& above) noexcept {
-    const BoundaryTag* const span = above.source() == &arena ? above.spans_.floor(start) : nullptr;
-    found = found || (span != nullptr && start < span->end());
+    if (found || above.source() != &arena) return;
+    if (is_sliced_) {
+      Segment segment;
+      found = above.locate(start, segment) == Status::kOk;
+      return;
+    }
+    const BoundaryTag* const span = above.spans_.floor(start);
+    found = span != nullptr && start < span->end();
   });
   return found;
 }
@@ -231,6 +272,18 @@ void Scanner::for_each_block(Arena& arena, const Action& action) noexcept {
   });
 }
 
+/// Calls @p action with each segment of an arena beside running harts.
+template <class Action>
+void Scanner::for_each_shown(Arena& arena, const Action& action) noexcept {
+  ArenaWalk walk(arena);
+  Segment segment;
+  while (walk.next(segment)) {
+    if (arena.blocks_ != nullptr && segment.kind == TagKind::kAllocated && !walk.is_sound())
+      return damage(arena.name());
+    action(segment);
+  }
+}
+
 void Scanner::enter_arena(Arena& arena, bool as_roots) noexcept {
   if (arena.no_trace_ && &arena != &base_arena()) return;  // an arena of the trace
   const bool is_of_base = &arena.root() == &base_arena();
@@ -241,15 +294,22 @@ void Scanner::enter_arena(Arena& arena, bool as_roots) noexcept {
     if (as_roots) return range(start, start + bytes);
     map_.enter(start, start + bytes, &arena, Page::Kind::kPlain);
   };
+  const auto enter_segment = [&](const auto& one) noexcept {
+    if (one.kind != TagKind::kAllocated || one.owner != SegmentOwner::kUser || !map_.covers(one.start)) return;
+    if (!holds_others(arena, one.start)) enter(one.start, one.size);
+  };
   if (arena.blocks_ != nullptr) {
-    for_each_block(arena, [&](const BlockHeader& block) noexcept { enter(block.payload(), block.usable()); });
+    if (is_sliced_) {
+      for_each_shown(arena, [&](const Segment& block) noexcept {
+        if (block.kind == TagKind::kAllocated) enter(block.start, block.size);
+      });
+    } else {
+      for_each_block(arena, [&](const BlockHeader& block) noexcept { enter(block.payload(), block.usable()); });
+    }
     return;
   }
   if (!is_of_base) return;  // numbers, or memory within another object
-  for_each_segment(arena, [&](const BoundaryTag& tag) noexcept {
-    if (tag.kind != TagKind::kAllocated || tag.owner != SegmentOwner::kUser || !map_.covers(tag.start)) return;
-    if (!holds_others(arena, tag.start)) enter(tag.start, tag.size);
-  });
+  is_sliced_ ? for_each_shown(arena, enter_segment) : for_each_segment(arena, enter_segment);
 }
 
 MemoryRange Scanner::find_free() noexcept {
@@ -268,28 +328,34 @@ void Scanner::enter_containers() noexcept {
     // A slab of a quantum cache is not a user's segment of its arena either, and is recognized by its owner.
     const bool is_known = (cache.flags() & cache_flags::kQuantumCache) != 0 || depth > ObjectMap::kMostDepth;
     if (is_known || &cache.source().root() != &base_arena()) return;
-    for_each_slab(cache, [&](Slab& slab) noexcept {
+    for_each_slab(cache, [&](Slab& slab, std::uintptr_t address) noexcept {
       const SlabLayer& layer = cache.slabs();
-      const std::uintptr_t start =
-          layer.no_touch_ ? slab.start : reinterpret_cast<std::uintptr_t>(&slab + 1) - layer.bytes_of(slab.objects);
+      const std::uintptr_t start = layer.no_touch_ ? slab.start : address + sizeof(Slab) - layer.bytes_of(slab.objects);
       map_.enter_container(start, depth);
     });
   });
   for_each<Arena>([this](Arena& arena) noexcept {
     const unsigned depth = arena.source() != nullptr ? depth_of(*arena.source()) : ObjectMap::kMostDepth + 1;
     if (depth > ObjectMap::kMostDepth) return;
-    for_each_segment(arena, [&](const BoundaryTag& tag) noexcept {
-      if (tag.kind == TagKind::kSpan) map_.enter_container(tag.start, depth);
-    });
+    const auto enter = [&](const auto& one) noexcept {
+      if (one.kind == TagKind::kSpan) map_.enter_container(one.start, depth);
+    };
+    is_sliced_ ? for_each_shown(arena, enter) : for_each_segment(arena, enter);
   });
 }
 
 void Scanner::enter_objects() noexcept {
   for_each<Cache>([this](Cache& cache) noexcept {
     if (is_own(cache) && !is_of_magazines(cache)) return;
-    for_each_slab(cache, [&](Slab& slab) noexcept { enter_slab(cache, slab, false); });
+    for_each_slab(cache, [&](Slab& slab, std::uintptr_t) noexcept { enter_slab(cache, slab, false); });
   });
   for_each<Arena>([this](Arena& arena) noexcept { enter_arena(arena, false); });
+}
+
+/// An idle object is not live.
+void Scanner::leave_out(std::uintptr_t idle) noexcept {
+  const Place place = map_.find(idle);
+  if (place.page != nullptr && place.start() == idle) Page::clear(place.page->live, place.bit);
 }
 
 void Scanner::leave_out_idle() noexcept {
@@ -297,12 +363,51 @@ void Scanner::leave_out_idle() noexcept {
     // The words of these are not read.
     if (const CacheExtra* const extra = cache.extra(); extra != nullptr) hold(reinterpret_cast<std::uintptr_t>(extra));
     if (const Quarantine* const own = cache.quarantine(); own != nullptr) hold(reinterpret_cast<std::uintptr_t>(own));
+    if (is_sliced_) return;
     for_each_magazine(
         cache, [this](Magazine& magazine, void**) noexcept { hold(reinterpret_cast<std::uintptr_t>(&magazine)); });
-    for_each_idle(cache, [this](std::uintptr_t object) noexcept {
-      const Place place = map_.find(object);
-      if (place.page != nullptr && place.start() == object) Page::clear(place.page->live, place.bit);
-    });
+    for_each_idle(cache, [this](std::uintptr_t object) noexcept { leave_out(object); });
+  });
+  if (is_sliced_) leave_out_beside_running_harts();
+}
+
+/// Leaves out the objects in a magazine that is not loaded.
+void Scanner::leave_out_rounds(std::uintptr_t address, std::size_t bytes) noexcept {
+  if (bytes < sizeof(Magazine)) return;
+  Magazine& magazine = *reinterpret_cast<Magazine*>(address);
+  const std::size_t most = (bytes - sizeof(Magazine)) / sizeof(void*);
+  const std::size_t rounds = glance(magazine.rounds);
+  for (std::size_t at = 0; at < rounds && at < most; ++at)
+    leave_out(reinterpret_cast<std::uintptr_t>(glance(magazine.slots()[at])));
+}
+
+/// The same while magazines change hands. The lists of the depots are not followed: every magazine is an object of a
+/// cache, and its header tells how many objects are in it unless a hart has loaded it.
+void Scanner::leave_out_beside_running_harts() noexcept {
+  for_each<Cache>([this](Cache& cache) noexcept {
+    for (unsigned hart = 0; kMagazines && hart < hart_count(); ++hart) {
+      if ((cache.magazine_harts() >> hart & 1) == 0) continue;
+      const HartCache& hart_cache = cache.hart_cache(hart);
+      void** end = hart_cache.top.load(std::memory_order_relaxed);
+      if (end == closed_address()) end = hart_cache.saved_top.load(std::memory_order_relaxed);
+      Magazine* const loaded = hart_cache.loaded.load(std::memory_order_relaxed);
+      if (!is_magazine(loaded)) continue;
+      hold(reinterpret_cast<std::uintptr_t>(loaded));
+      if (end > loaded->slots() + kMaxRounds) continue;  // of another magazine
+      for (void** slot = loaded->slots(); slot < end; ++slot)
+        leave_out(reinterpret_cast<std::uintptr_t>(glance(*slot)));
+    }
+    Quarantine* const quarantine = cache.quarantine();
+    if (quarantine == nullptr) return;
+    const auto leave_out_entry = [this](const Quarantine::Entry& entry) noexcept {
+      leave_out(reinterpret_cast<std::uintptr_t>(entry.object));
+    };
+    for (std::uint32_t position = 0; quarantine->inspect(position, leave_out_entry); ++position) {
+    }
+  });
+  for_each_object(&Page::live, [this](const Place& place) noexcept {
+    if (place.page->kind != Page::Kind::kMagazines || Page::has(place.page->marks, place.bit)) return;
+    leave_out_rounds(place.start(), map_.end_of(place) - place.start());
   });
 }
 
@@ -314,7 +419,7 @@ void Scanner::mark_held_by_allocator() noexcept {
     if (const CacheExtra* const extra = cache.extra(); extra != nullptr)
       look(reinterpret_cast<std::uintptr_t>(extra->context));
     if (is_own(cache)) return;
-    for_each_slab(cache, [&](Slab& slab) noexcept { enter_slab(cache, slab, true); });
+    for_each_slab(cache, [&](Slab& slab, std::uintptr_t) noexcept { enter_slab(cache, slab, true); });
   });
   for_each<Arena>([this](Arena& arena) noexcept {
     look(reinterpret_cast<std::uintptr_t>(&arena));
@@ -323,6 +428,16 @@ void Scanner::mark_held_by_allocator() noexcept {
     enter_arena(arena, true);
   });
   look(reinterpret_cast<std::uintptr_t>(exhaustion::internal::first_in_line()));
+}
+
+void Scanner::finish() noexcept {
+  count_live();
+  const std::size_t words = summary.words;
+  const std::size_t references = summary.references;
+  find_heads();
+  count_groups();
+  summary.words = words;  // all later reads are of leaked objects
+  summary.references = references;
 }
 
 Status Scanner::run(std::uintptr_t sp) noexcept {
@@ -342,15 +457,7 @@ Status Scanner::run(std::uintptr_t sp) noexcept {
   }
   if (is_whole && status == Status::kOk) {
     mark_roots(sp);
-    if (summary.damaged == nullptr) {
-      count_live();
-      const std::size_t words = summary.words;
-      const std::size_t references = summary.references;
-      find_heads();
-      count_groups();
-      summary.words = words;  // all later reads are of leaked objects
-      summary.references = references;
-    }
+    if (summary.damaged == nullptr) finish();
   }
   if (status == Status::kOk && map_.missing() != 0) {
     status = Status::kNoMemory;

@@ -59,6 +59,7 @@ CommandStatus tell_failure(Invocation& call, Status status, const LeakSummary& s
     case Status::kRefused: return call.fail("the firmware names no roots for a leak scan");
     case Status::kMismatch: return call.fail("{} is damaged: no leaks are reported", from_c(summary.damaged));
     case Status::kInvalid: return call.fail("root {} is no memory", from_c(summary.damaged));
+    case Status::kAborted: return call.fail("slabs come and go too fast for a sliced scan");
     case Status::kTimedOut:
       if (summary.hart != hal::BroadcastResult::kNobody) return call.fail("hart {} has not answered", summary.hart);
       break;
@@ -70,13 +71,18 @@ CommandStatus tell_failure(Invocation& call, Status status, const LeakSummary& s
   return call.fail("the harts could not be stopped");
 }
 
+/// Whether a sliced scan goes on.
+bool go_on(void* argument) noexcept { return static_cast<Invocation*>(argument)->yield(); }
+
 CommandStatus run_findleaks(Invocation& call) noexcept {
+  const bool is_sliced = call.arguments() != 0;
+  if (is_sliced && (call.words()[1] != "sliced" || hal::in_panic())) return call.usage();
   LeakScan scan;
-  const Status status = scan.run();
+  const Status status = is_sliced ? scan.run_sliced(go_on, &call) : scan.run();
   const LeakSummary& summary = scan.summary();
-  if (status != Status::kOk && status != Status::kNoMemory) return tell_failure(call, status, summary);
+  bool aborted = status == Status::kAborted && call.abort_requested();
+  if (status != Status::kOk && status != Status::kNoMemory && !aborted) return tell_failure(call, status, summary);
   std::size_t heads = 0;
-  bool aborted = false;
   for (const LeakGroup& group : scan.groups()) {
     heads += group.heads;
     if (aborted) continue;
@@ -84,10 +90,10 @@ CommandStatus run_findleaks(Invocation& call) noexcept {
     aborted = !call.yield();
   }
   const bool whole = status == Status::kOk;
-  if (!whole) {
+  if (status == Status::kNoMemory) {
     call.row("memory", "memory: the scan needs {wanted_bytes} bytes and has {had_bytes}: no leaks are reported\n",
              summary.wanted_bytes, summary.work_bytes);
-  } else {
+  } else if (whole) {
     if (summary.inner_only != 0) {
       call.row("inner_only", "held by pointers into them only: {objects}, bytes {bytes}\n",
                Counted{summary.inner_only, "object/objects"}, summary.inner_only_bytes);
@@ -98,17 +104,25 @@ CommandStatus run_findleaks(Invocation& call) noexcept {
     call.row("scanned",
              "live {live}, bytes {live_bytes}; words {words}, references {references}; pause {pause_us} us\n",
              summary.live, summary.live_bytes, summary.words, summary.references, microseconds(summary.pause_ticks));
+    if (is_sliced) call.row("sliced", "sliced: {passes}\n", Counted{summary.passes, "pass/passes"});
   }
   call.row("end", "findleaks: leaks {leaks}, objects {objects}, bytes {bytes}: {verdict}\n", heads, summary.leaked,
            summary.leaked_bytes, closing_word(aborted, whole));
   return closing_status(aborted);
 }
 
+void complete_findleaks(Completion& completion) noexcept {
+  if (completion.index() == 1) completion.offer("sliced");
+}
+
 QM_CONSOLE_COMMAND(findleaks, {.name = "findleaks",
-                               .usage = "findleaks",
+                               .usage = "findleaks [sliced]",
                                .summary = "objects that no pointer leads to any more; all harts stand still for it",
                                .run = run_findleaks,
-                               .example = "findleaks",
+                               .max_arguments = 1,
+                               .complete = complete_findleaks,
+                               .forms = "sliced  while the harts run; they stand still for microseconds only",
+                               .example = "findleaks\nfindleaks sliced",
                                .in_panic = true,
                                .wrap = Output::Wrap::kYes});
 

@@ -29,6 +29,7 @@ constexpr std::size_t kMaxTasks = 64, kPooledStacks = 56;
 
 std::array<Task, kMaxTasks> tasks;
 std::array<std::atomic<std::uint32_t>, kMaxTasks> task_taken;
+std::atomic<std::size_t> tasks_used;  // no task has ever taken a slot from this one on
 std::array<std::atomic<std::uint32_t>, kPooledStacks> stack_taken;
 [[gnu::section(".noinit")]] alignas(64) std::byte stack_pool[kPooledStacks][QM_TASK_STACK_BYTES];
 
@@ -42,6 +43,16 @@ int take_slot(std::array<std::atomic<std::uint32_t>, N>& taken) noexcept {
     }
   }
   return -1;
+}
+
+/// Takes a free slot for a task. @returns as take_slot().
+int take_task() noexcept {
+  const int slot = take_slot(task_taken);
+  const auto end = static_cast<std::size_t>(slot + 1);
+  std::size_t used = tasks_used.load(std::memory_order_relaxed);
+  while (used < end && !tasks_used.compare_exchange_weak(used, end, std::memory_order_relaxed)) {
+  }
+  return slot;
 }
 
 /// @returns a key that no task has. A key is not reused before 2^32 tasks have been made.
@@ -213,7 +224,7 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
            std::span<std::byte> stack) noexcept {
   if (index >= hart_states.size() || (hal::online_harts() >> index & 1) == 0) return false;
   if (!stack.empty() && stack.size() < 2048) return false;
-  const int slot = take_slot(task_taken);
+  const int slot = take_task();
   if (slot < 0) return false;
   Task& task = tasks[static_cast<std::size_t>(slot)];
   task = Task{};
@@ -372,7 +383,7 @@ void visit_stacks(std::uintptr_t sp, void (*visit)(const LiveStack& stack, void*
     }
     if (hart.current != &hart.idle) visit({hart.boot_stack, hart.idle.sp}, argument);
   }
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
+  for (std::size_t i = 0; i < tasks_used.load(std::memory_order_relaxed); ++i) {
     const Task& task = tasks[i];
     const bool is_there = task_taken[i].load(std::memory_order_relaxed) != 0 && task.state != Task::State::kFree;
     if (!is_there || task.state == Task::State::kEnded || task.sp == 0 || is_current(task)) continue;
