@@ -17,6 +17,7 @@
 #include "cleanup.hpp"
 #include "check.hpp"
 #include "commands.hpp"
+#include "image.hpp"
 #include "sweep.hpp"
 #include "top.hpp"
 
@@ -76,6 +77,7 @@ struct Options {
   tool::CheckOptions check;
   tool::TopOptions top;
   tool::SweepOptions sweep;
+  tool::ImageOptions image;
   double hang_seconds = 10;
 };
 
@@ -236,6 +238,16 @@ void add_sweep(CLI::App& app, Options& options) {
       "2 wrong usage, 3 the commands fail or leak without an injected failure, or the target never answered.");
 }
 
+void add_image(CLI::App& app, Options& options) {
+  CLI::App* image = app.add_subcommand("image", "the console's reports from a core or raw memory, by GDB");
+  image->add_option("firmware", options.image.firmware, "the ELF file that ran, with debug information")->required();
+  image->add_option("memory", options.image.memory, "a core, or raw memory with --base")->required();
+  image->add_option("report", options.image.reports, "'traces packet', 'whatis 0x80123450', ..., one argument each")
+      ->capture_default_str();
+  image->add_option("--base", options.image.base, "the address at which raw memory begins")->type_name("ADDRESS");
+  image->footer("Status: 0 all reports were made, 1 one was not, 2 wrong usage, a missing file or no GDB.");
+}
+
 /// A subcommand of another program in the same folder: booting and recording need neither its libraries nor its build
 /// time.
 struct Elsewhere {
@@ -316,6 +328,7 @@ int start(int argc, char** argv) {
   add_check(app, options);
   add_top(app, options);
   add_sweep(app, options);
+  add_image(app, options);
   for (const Elsewhere& each : kElsewhere) app.add_subcommand(std::string(each.name), each.help);
   app.require_subcommand(1);
   app.set_version_flag("--version", "qm " QM_VERSION);
@@ -339,6 +352,7 @@ int start(int argc, char** argv) {
                          options.run.timeouts);
   }
   if (app.got_subcommand("check")) return tool::check(options.check);
+  if (app.got_subcommand("image")) return tool::image(options.image);
   if (app.got_subcommand("sweep")) {
     if (options.sweep.qemu.image.empty() == options.sweep.serial.empty()) {
       fmt::print(stderr, "qm: sweep needs --image or --serial, one of them\n");
