@@ -223,7 +223,9 @@ void add_sweep(CLI::App& app, Options& options) {
                    "fail allocations of these, a pattern with * and ?; default: of all that "
                    "the commands allocate from")
       ->type_name("PATTERN");
-  sweep->add_option("--most", options.sweep.most, "allocations of a cache to fail, one in each run")
+  sweep->add_option("--arenas", options.sweep.arenas, "fail segments and blocks of these arenas")->type_name("PATTERN");
+  sweep->add_flag("--internal", options.sweep.internal, "fail all that the allocator takes on slow paths");
+  sweep->add_option("--most", options.sweep.most, "allocations of a source to fail, one in each run")
       ->check(CLI::Range(1u, 1000000u))
       ->capture_default_str();
   sweep->add_option("--timeout", options.hang_seconds, "seconds of silence after which a run hangs")
@@ -233,7 +235,8 @@ void add_sweep(CLI::App& app, Options& options) {
       "--json", [&options] { options.sweep.answers = tool::Answers::kJson; },
       "print each run as JSON, an object a line");
   sweep->footer(
-      "Status: 0 each run ended well or with an error that a command reported, 1 one leaked, damaged the heap, hung or "
+      "Status: 0 each run ended well, with an error that a command reported, or unknown, 1 one leaked, damaged the "
+      "heap, hung or "
       "crashed,\n"
       "2 wrong usage, 3 the commands fail or leak without an injected failure, or the target never answered.");
 }

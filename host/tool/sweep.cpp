@@ -21,8 +21,8 @@ namespace {
 constexpr std::string_view kMark = "sweep";
 
 /// The outcome of a run, from good to bad.
-enum class Verdict { kOk, kError, kLeak, kDamage, kHang, kCrash };
-constexpr std::array<std::string_view, 6> kVerdicts = {"ok", "error", "leak", "damage", "hang", "crash"};
+enum class Verdict { kOk, kError, kUnknown, kLeak, kDamage, kHang, kCrash };
+constexpr std::array<std::string_view, 7> kVerdicts = {"ok", "error", "unknown", "leak", "damage", "hang", "crash"};
 
 std::string_view name_of(Verdict verdict) { return kVerdicts[static_cast<std::size_t>(verdict)]; }
 
@@ -57,13 +57,13 @@ class Sweep {
   void look_for_damage(Run& run);
   /// Runs the commands after the command @p fault; empty: without an injected failure.
   Run run_once(const std::string& fault);
-  /// @returns the caches that the commands allocate from. @throws Error kInput if the commands fail without an injected
-  ///          failure.
+  /// @returns the names of what shall fail: caches that the commands allocate from, arenas, `internal`. @throws Error
+  ///          kInput if the commands fail without an injected failure.
   std::vector<std::string> baseline();
   std::map<std::string, std::uint64_t> allocations();
   /// @returns the counts of verdicts on the runs since @p before: `, 3 ok, 3 leak`.
   [[nodiscard]] std::string since(const Counts& before) const;
-  void sweep_cache(const std::string& cache, std::string_view mode);
+  void sweep_source(const std::string& source, std::string_view mode);
   void tell(const std::string& fault, const Run& run);
   [[nodiscard]] std::string reproduction(const std::string& fault) const;
 
@@ -118,7 +118,9 @@ void Sweep::run_commands(Run& run) {
 
 void Sweep::look_for_damage(Run& run) {
   if (const Answer kept = ask(fmt::format("expect {}", kMark)); !kept.ok) {
-    run.verdict = Verdict::kLeak;
+    // If the trace itself got no memory, nobody knows what is left.
+    const bool is_known = kept.error.find("cannot tell") == std::string::npos;
+    run.verdict = is_known ? Verdict::kLeak : Verdict::kUnknown;
     run.told = kept.error;
     for (const host::ReportRow& row : kept.rows) {
       if (row.kind != "frame" || row.text("function").empty()) continue;
@@ -173,13 +175,24 @@ std::vector<std::string> Sweep::baseline() {
   const Run run = run_once("");
   if (run.verdict != Verdict::kOk)
     throw host::Error(host::Fault::kInput, fmt::format("without any failure: {}: {}", name_of(run.verdict), run.told));
-  std::vector<std::string> caches;
-  for (const auto& [name, count] : allocations()) {
-    const auto then = before.find(name);
-    if (count > (then != before.end() ? then->second : 0)) caches.push_back(name);
+  std::vector<std::string> sources;
+  if (!options_.caches.empty() || (options_.arenas.empty() && !options_.internal)) {
+    for (const auto& [name, count] : allocations()) {
+      const auto then = before.find(name);
+      if (count > (then != before.end() ? then->second : 0)) sources.push_back(name);
+    }
+    if (sources.empty()) throw host::Error(host::Fault::kInput, "the commands allocate from no cache that can fail");
   }
-  if (caches.empty()) throw host::Error(host::Fault::kInput, "the commands allocate from no cache that can fail");
-  return caches;
+  if (!options_.arenas.empty()) {
+    const std::size_t caches = sources.size();
+    for (const host::ReportRow& row : must("arena_stats").rows) {
+      const std::string name(row.text("name"));
+      if (row.kind == "arena" && fnmatch(options_.arenas.c_str(), name.c_str(), 0) == 0) sources.push_back(name);
+    }
+    if (sources.size() == caches) throw host::Error(host::Fault::kInput, "no arena is called " + options_.arenas);
+  }
+  if (options_.internal) sources.push_back("internal");
+  return sources;
 }
 
 std::string Sweep::reproduction(const std::string& fault) const {
@@ -209,7 +222,7 @@ void Sweep::tell(const std::string& fault, const Run& run) {
                                    {"told", Type::kText, 0, run.told},
                                    {"reproduce", Type::kText, 0, reproduction(fault)}}});
     fmt::print("{}{}", lines, json.finish());
-  } else if (run.verdict > Verdict::kError) {
+  } else if (run.verdict > Verdict::kUnknown) {
     fmt::print("{}: {}: {}\n  {}\n", fault, name_of(run.verdict), run.told, reproduction(fault));
   }
   std::fflush(stdout);
@@ -224,31 +237,32 @@ std::string Sweep::since(const Counts& before) const {
   return text;
 }
 
-void Sweep::sweep_cache(const std::string& cache, std::string_view mode) {
+void Sweep::sweep_source(const std::string& source, std::string_view mode) {
   const Counts before = total_;
   unsigned number = 1;
   for (; number <= options_.most; ++number) {
     progress_->show(number, 0);
-    const std::string fault = fmt::format("fault {} {} {}", cache, mode, number);
+    const std::string fault = fmt::format("fault {} {} {}", source, mode, number);
     const Run run = run_once(fault);
     if (!run.struck) break;
     tell(fault, run);
   }
   if (options_.answers == Answers::kJson) return;
-  std::string line = fmt::format("{} {}: {}", cache, mode, host::counted(number - 1, "run")) + since(before);
+  std::string line = fmt::format("{} {}: {}", source, mode, host::counted(number - 1, "run")) + since(before);
   if (number > options_.most) line += "; there are more (--most)";
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
 int Sweep::run() {
-  const std::vector<std::string> caches = baseline();
+  const std::vector<std::string> sources = baseline();
   progress_.emplace();
   for (const std::string_view mode : {"nth", "from"}) {
-    for (const std::string& cache : caches) sweep_cache(cache, mode);
+    for (const std::string& source : sources) sweep_source(source, mode);
   }
   progress_.reset();
-  if (options_.answers == Answers::kText) fmt::print("sweep: {}{}\n", host::counted(caches.size(), "cache"), since({}));
+  if (options_.answers == Answers::kText)
+    fmt::print("sweep: {}{}\n", host::counted(sources.size(), "source"), since({}));
   if (target_ && target_->qemu() != nullptr) (void)target_->power_off();
   end_target();
   return std::any_of(total_.begin() + static_cast<int>(Verdict::kLeak), total_.end(),

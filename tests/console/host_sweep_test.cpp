@@ -34,7 +34,7 @@ TEST(Sweep, of_a_workload_that_expects_failures_ends_well) {
   EXPECT_EQ(all.status, 0) << all.text;
   EXPECT_FALSE(qm::test::find(all.text, "\npacket nth: [0-9]+ runs, [0-9]+ ok").empty()) << all.text;
   EXPECT_FALSE(qm::test::find(all.text, "\npacket from: [0-9]+ runs, [0-9]+ ok").empty()) << all.text;
-  EXPECT_FALSE(qm::test::find(all.text, "\nsweep: [0-9]+ caches, [0-9]+ ok\n$").empty()) << all.text;
+  EXPECT_FALSE(qm::test::find(all.text, "\nsweep: [0-9]+ sources, [0-9]+ ok\n$").empty()) << all.text;
 }
 
 // Caches of size classes are created when they are needed.
@@ -43,6 +43,23 @@ TEST(Sweep, takes_a_pattern_of_caches_that_the_commands_make) {
   EXPECT_EQ(some.status, 0) << some.text;
   EXPECT_FALSE(qm::test::find(some.text, "^kmalloc_64 nth: [12] runs?, [12] ok[^\n]*\nkmalloc_64 from: ").empty())
       << some.text;
+}
+
+TEST(Sweep, reaches_each_acquisition_of_an_arena_and_of_the_allocator_itself) {
+  const Outcome all = sweep("--arenas kheap --internal 'workload run churn 5'");
+  EXPECT_EQ(all.status, 0) << all.text;
+  for (const char* const source : {"kheap", "internal"}) {
+    for (const char* const mode : {"nth", "from"}) {
+      const std::string line = std::string("(^|\n)") + source + " " + mode + ": ([0-9]+) runs?[^;\n]*\n";
+      const qm::test::Match runs = qm::test::find(all.text, line.c_str());
+      ASSERT_FALSE(runs.empty()) << line << all.text;  // a `;` stands before what --most has cut off
+      EXPECT_GE(std::stoi(runs[2]), 1) << line << all.text;
+    }
+  }
+  EXPECT_FALSE(qm::test::find(all.text, "\nsweep: 2 sources, [0-9]+ ok").empty()) << all.text;
+  const Outcome none = sweep("--arenas nosuch 'workload run churn 40'");
+  EXPECT_EQ(none.status, 3) << none.text;
+  EXPECT_NE(none.text.find("no arena is called nosuch"), std::string::npos) << none.text;
 }
 
 TEST(Sweep, finds_the_leak_on_an_error_path_and_reproduces_it) {

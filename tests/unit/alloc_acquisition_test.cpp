@@ -239,7 +239,7 @@ class Acquisitions : public qm::test::TraceTest {
 
   static void inject(unsigned n, bool from_then_on) {
     injection = {n, from_then_on, 0, 0};
-    fault::set_acquisition_test([](fault::Resource) noexcept { return injection.allows(); });
+    fault::set_acquisition_test([](fault::Resource, const Arena*) noexcept { return injection.allows(); });
   }
 
   static void expect_sound() {

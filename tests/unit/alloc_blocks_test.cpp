@@ -198,7 +198,8 @@ TEST_F(BlocksTest, a_span_from_which_no_pages_can_go_back_for_lack_of_tags_is_as
   ASSERT_NE(high, nullptr);
   heap::free(middle);
   const auto fail_tags = [] {
-    fault::set_acquisition_test([](fault::Resource resource) noexcept { return resource != fault::Resource::kTag; });
+    fault::set_acquisition_test(
+        [](fault::Resource resource, const Arena*) noexcept { return resource != fault::Resource::kTag; });
   };
   // Until base has no tag any more to split a segment.
   fail_tags();

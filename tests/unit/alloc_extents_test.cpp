@@ -459,7 +459,8 @@ TEST_F(ExtentsTest, one_stays_whole_where_there_are_no_tags) {
   Cache& one = cache_of_slabs(kPage);
   spread(one);
   const std::size_t idle = free_pages() * kPage;
-  fault::set_acquisition_test([](fault::Resource resource) noexcept { return resource != fault::Resource::kTag; });
+  fault::set_acquisition_test(
+      [](fault::Resource resource, const Arena*) noexcept { return resource != fault::Resource::kTag; });
   const std::size_t first = base_arena().reap();
   EXPECT_LT(first, idle);
   EXPECT_EQ(free_pages() * kPage, idle - first);
@@ -564,7 +565,8 @@ TEST_F(ExtentsTest, nobody_else_can_give_one_back) {
 TEST_F(ExtentsTest, a_slab_can_be_refused_its_place) {
   Cache& one = cache_of_slabs(kPage);
   void* const first = one.allocate();
-  fault::set_acquisition_test([](fault::Resource resource) noexcept { return resource != fault::Resource::kSegment; });
+  fault::set_acquisition_test(
+      [](fault::Resource resource, const Arena*) noexcept { return resource != fault::Resource::kSegment; });
   void* const second = one.allocate();
   EXPECT_NE(second, nullptr);  // from the slab of the first one
   EXPECT_EQ(one.allocate(0, WaitPolicy::kQuiet), nullptr);

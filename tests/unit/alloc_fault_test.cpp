@@ -50,7 +50,7 @@ TEST_F(Faults, exactly_the_nth_allocation_fails_once_though_each_would_be_a_fast
     EXPECT_EQ(fault::set(*cache, Mode::kNth, n), Status::kOk);
     EXPECT_EQ(first_failure(*cache, n + 5), n);
     EXPECT_EQ(first_failure(*cache, 2 * n + 5), 0U);
-    EXPECT_EQ(fault::at(0).cache, nullptr);
+    EXPECT_EQ(fault::at(0).of, fault::Of::kNothing);
     EXPECT_TRUE(is_open(*cache));  // the fast path is unchanged
   }
   EXPECT_EQ(cache->stats().failures, 4U);
@@ -200,6 +200,73 @@ TEST_F(Faults, on_all_harts_together_exactly_every_nth_allocation_fails) {
   EXPECT_EQ(fault::clear(), 1U);
   EXPECT_TRUE(cache->validate());
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Faults, of_an_arena_fail_its_segments_and_those_of_no_other) {
+  Arena first, second;
+  ASSERT_EQ(first.initialize({.name = "first", .start = 16, .size = 1600, .quantum = 16}), Status::kOk);
+  ASSERT_EQ(second.initialize({.name = "second", .start = 16, .size = 1600, .quantum = 16}), Status::kOk);
+  const std::size_t before = first.stats().free;
+  EXPECT_EQ(fault::set(first, Mode::kNth, 0), Status::kInvalid);
+  ASSERT_EQ(fault::set(first, Mode::kNth, 3), Status::kOk);
+  EXPECT_EQ(fault::at(0).of, fault::Of::kArena);
+  EXPECT_EQ(fault::at(0).owner, &first);
+  std::array<std::uintptr_t, 6> starts{};
+  unsigned failed = 0;
+  for (std::uintptr_t& start : starts) {
+    start = first.allocate(32, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+    failed += start == 0 ? 1 : 0;
+    const std::uintptr_t other = second.allocate(32, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+    EXPECT_NE(other, 0U);
+    EXPECT_EQ(second.free(other, 32), Status::kOk);
+  }
+  EXPECT_LE(failed, 1U);  // an arena that tries again after a reclaim succeeds
+  EXPECT_EQ(fault::at(0).of, fault::Of::kNothing);
+  EXPECT_FALSE(fault::tested());
+  for (const std::uintptr_t start : starts) {
+    if (start != 0) EXPECT_EQ(first.free(start, 32), Status::kOk);
+  }
+  ASSERT_EQ(fault::set(first, Mode::kFrom, 1), Status::kOk);
+  EXPECT_EQ(first.allocate(32, Fit::kInstant, nullptr, WaitPolicy::kQuiet), 0U);
+  EXPECT_EQ(first.allocate(32, Fit::kBest, nullptr, WaitPolicy::kQuiet), 0U);
+  EXPECT_EQ(first.stats().free, before);
+  EXPECT_TRUE(fault::tested());
+  EXPECT_EQ(first.destroy(), Status::kOk);  // and its fault is gone with it
+  EXPECT_EQ(fault::at(0).of, fault::Of::kNothing);
+  EXPECT_FALSE(fault::tested());
+  EXPECT_EQ(second.destroy(), Status::kOk);
+}
+
+// Each acquisition in turn: an operation fails or not, and nothing is lost.
+TEST_F(Faults, of_all_acquisitions_reach_each_one_until_a_run_sees_none) {
+  bool struck = false;
+  const auto use = [&struck]() {
+    Cache* const cache = make("victim");
+    std::array<void*, 100> objects{};
+    for (void*& object : objects) {
+      if (cache != nullptr) object = cache->allocate(0, WaitPolicy::kQuiet);
+    }
+    void* const block = heap::allocate_at(nullptr, 20'000, WaitPolicy::kQuiet);
+    struck = fault::at(0).of == fault::Of::kNothing || fault::at(0).failed != 0;
+    fault::clear();
+    heap::free(block);
+    for (void* object : objects) {
+      if (object != nullptr) cache->free(object);
+    }
+    if (cache != nullptr) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  };
+  use();  // gives the allocator's own caches their memory
+  const std::size_t before = free_bytes();
+  for (const Mode mode : {Mode::kNth, Mode::kFrom}) {
+    std::uint32_t n = 0;
+    do {
+      ASSERT_LT(++n, 500U);
+      ASSERT_EQ(fault::set_internal(mode, n), Status::kOk);
+      use();
+      EXPECT_EQ(free_bytes(), before) << n;
+    } while (struck);
+    EXPECT_GT(n, 4U);
+  }
 }
 
 }  // namespace alloc_fault_test

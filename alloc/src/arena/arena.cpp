@@ -92,6 +92,7 @@ Status Arena::destroy() noexcept {
     quantum_cache_max_ = 0;
   }
   if (observer() != nullptr) observer()->destroyed(*this);
+  fault::forget(*this);
   registry_remove(kRegistryKind, *this);
   Arena* from = source();
   clear();

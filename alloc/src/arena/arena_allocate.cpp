@@ -186,7 +186,7 @@ std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
   if (size - 1 < quantum_cache_max_ && request.owner == SegmentOwner::kUser && request.alignment == nullptr)
     return quantum_caches_->allocate(*this, size, request.site, request.wait_policy);
   std::uintptr_t start = 0;
-  if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) [[likely]] {
+  if (size != 0 && fault::may_acquire(fault::Resource::kSegment, this)) [[likely]] {
     start = take(request, size);
     if (start == 0) [[unlikely]] {
       if (blocks_ != nullptr) return allocate_block(request);

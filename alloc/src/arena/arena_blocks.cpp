@@ -135,7 +135,7 @@ std::uintptr_t Arena::allocate_block(std::size_t size, std::size_t align, unsign
 
 std::uintptr_t Arena::allocate_block(const Request& request) noexcept {
   const bool noted = kCallSites || traced();
-  if (request.size != 0 && blocks_ != nullptr && fault::may_acquire(fault::Resource::kSegment)) [[likely]] {
+  if (request.size != 0 && blocks_ != nullptr && fault::may_acquire(fault::Resource::kSegment, this)) [[likely]] {
     const std::uintptr_t start = take_block(request, noted);
     if (start != 0 && !traced()) [[likely]]
       return start;

@@ -103,7 +103,7 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
 }
 
 Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
-  return fault::may_acquire(fault::Resource::kSegment) ? find_congruent(request) : SpanRange{};
+  return fault::may_acquire(fault::Resource::kSegment, this) ? find_congruent(request) : SpanRange{};
 }
 
 /// @returns the allocated range: the request's own segment or, for an importer's request, the whole quanta around it.

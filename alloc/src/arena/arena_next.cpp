@@ -23,7 +23,7 @@ std::uintptr_t Arena::allocate_next(std::size_t size, const CallSite* site, Wait
 }
 
 std::uintptr_t Arena::take_next(std::size_t size, const CallSite* site) noexcept {
-  if (size == 0 || !fault::may_acquire(fault::Resource::kSegment)) return 0;
+  if (size == 0 || !fault::may_acquire(fault::Resource::kSegment, this)) return 0;
   index_addresses();
   {
     const LockGuard guard(lock_);

@@ -80,7 +80,7 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
 std::uintptr_t Arena::extend_or_take(std::uintptr_t start, std::size_t more, std::size_t size,
                                      BoundaryTag** spare) noexcept {
   const LockGuard guard(lock_);
-  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
+  if (!fault::may_acquire(fault::Resource::kSegment, this)) return 0;
   if (start != 0) {
     const BoundaryTag* const tag = find_allocated_locked(start);
     if (tag->next->kind == TagKind::kFree && tag->next->size >= more)

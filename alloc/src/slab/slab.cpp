@@ -118,7 +118,7 @@ inline bool SlabLayer::shares_extent(std::size_t bytes) const noexcept {
 
 inline std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   if (!shares_extent(bytes)) return take_segment(bytes);
-  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
+  if (!fault::may_acquire(fault::Resource::kSegment, source_)) return 0;
   if (const std::uintptr_t start = extents.take(bytes); start != 0) [[likely]]
     return start;
   const std::uintptr_t start = take_segment(bytes);

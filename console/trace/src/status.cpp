@@ -127,9 +127,14 @@ CommandStatus run_status(Invocation& call) noexcept {
     Items items(call, "faults", "fault");
     for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
       const fault::Fault one = fault::at(index);
-      if (one.cache == nullptr) continue;
-      items.add("{cache} {mode} {n}, {failed} of {counted} failed", one.cache->name(),
-                fault::kModeNames[static_cast<unsigned>(one.mode)], one.n, one.failed, one.counted);
+      const std::string_view mode = fault::kModeNames[static_cast<unsigned>(one.mode)];
+      if (one.of == fault::Of::kCache) {
+        items.add("{cache} {mode} {n}, {failed} of {counted} failed", one.owner->name(), mode, one.n, one.failed,
+                  one.counted);
+      } else if (one.of != fault::Of::kNothing) {
+        items.add("{source} {mode} {n}, {failed} of {counted} failed",
+                  one.owner != nullptr ? one.owner->name() : "internal", mode, one.n, one.failed, one.counted);
+      }
     }
   }
   {
