@@ -9,4 +9,4 @@ static void print_line(void *context, const char *line) {
   puts(line);
 }
 
-int main(void) { return workload_run(0, print_line, NULL); }
+int main(void) { return workload_run(WORKLOAD_READINGS, 0, print_line, NULL); }

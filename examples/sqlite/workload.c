@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-enum { kSensors = 40, kReadings = 12000 };
+enum { kSensors = 40 };
 
 static const char kSchema[] =
     "create table sensor(id integer primary key, name text not null unique, room text not null);"
@@ -33,6 +33,7 @@ struct Workload {
   workload_print print;
   void *context;
   int leaky;
+  int readings;
 };
 
 static int execute(struct Workload *work, const char *sql) { return sqlite3_exec(work->db, sql, NULL, NULL, NULL); }
@@ -45,7 +46,7 @@ static int run_once(sqlite3_stmt *statement) {
 
 static int add_sensors(struct Workload *work) {
   static const char *const rooms[] = {"boiler", "cellar", "hall", "loft", "yard"};
-  for (int id = 1; id <= kSensors; ++id) {
+  for (int id = 1; id <= kSensors && id <= work->readings; ++id) {
     char *sql = sqlite3_mprintf("insert into sensor values(%d, 'sensor-%02d', %Q)", id, id, rooms[id % 5]);
     const int status = sql != NULL ? execute(work, sql) : SQLITE_NOMEM;
     sqlite3_free(sql);
@@ -69,7 +70,7 @@ __attribute__((noinline)) static int add_readings(struct Workload *work) {
   sqlite3_stmt *insert = NULL;
   int status = sqlite3_prepare_v2(work->db, "insert into reading(sensor, at, value, note) values(?, ?, ?, ?)", -1, &insert, NULL);
   unsigned random = 1;
-  for (int number = 1; status == SQLITE_OK && number <= kReadings; ++number) {
+  for (int number = 1; status == SQLITE_OK && number <= work->readings; ++number) {
     random = random * 1664525u + 1013904223u;
     status = add_reading(work, insert, number, (random >> 16) % 3000 / 100.0);
   }
@@ -109,8 +110,8 @@ static int churn(struct Workload *work) {
   return status == SQLITE_OK ? answer(work, "pragma integrity_check") : status;
 }
 
-int workload_run(int leaky, workload_print print, void *context) {
-  struct Workload work = {NULL, print, context, leaky};
+int workload_run(int readings, int leaky, workload_print print, void *context) {
+  struct Workload work = {NULL, print, context, leaky, readings};
   int status = sqlite3_open(":memory:", &work.db);
   if (status == SQLITE_OK) status = execute(&work, kSchema);
   if (status == SQLITE_OK) status = add_sensors(&work);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The example examples/sqlite: its answers on the target are those on the host, it allocates at least 10^5 times, and
-# the note that it forgets to free is found with the stack that allocated it.
+# The example examples/sqlite: its answers on the target are those on the host, it allocates at least 10^5 times, the
+# notes that it forgets to free are found without a trace and, with one, by the stack that allocated them, and it survives
+# each allocation of two size classes that fails.
 #
 #   sqlite.sh BUILD SOURCE
 #
@@ -32,6 +33,15 @@ cmp "$scratch/expected" "$scratch/answer" || fail "the answers are not those of 
 type_line 'kmemstat -v'
 allocations=$(awk -F: '$1 ~ /kmalloc_/ { sum += $6 } END { print sum + 0 }' "$scratch/answer")
 [ "$allocations" -ge 100000 ] || fail "$allocations allocations"
+# Without a trace. The scan finds all 24 notes, stopped or beside the running system, and nothing before.
+leaks() { sed -nE 's/^findleaks: leaks ([0-9]+), objects ([0-9]+), .*: complete$/\1 \2/p' "$scratch/answer" | tail -n 1; } # of the last scan
+type_line 'findleaks'
+[ "$(leaks)" = '0 0' ] || fail "findleaks after a run without a leak: $(leaks)"
+type_line 'sql leak'
+for how in '' ' sliced'; do
+  type_line "findleaks$how"
+  [ "$(leaks)" = '24 24' ] || fail "findleaks$how: $(leaks) of 24"
+done
 type_line 'slab_trace start kmalloc_*'
 type_line 'sql run'
 type_line 'slab_stacks kmalloc_* top 1'
@@ -46,3 +56,10 @@ found=$(grep -c "in sqlite3_mprintf$" "$scratch/answer" || true)
 callers=$(grep -A1 'in sqlite3_mprintf$' "$scratch/answer" | grep -c 'in add_reading$' || true)
 [ "$found" -eq 24 ] && [ "$callers" -eq 24 ] || fail "$callers of $found stacks name add_reading"
 echo "$(wc -l <"$scratch/expected") answers equal, $allocations allocations, 24 leaks of add_reading"
+
+# Each allocation of two classes fails, once and for good: SQLite reports it, and loses nothing. (All 26 classes: 3 minutes.)
+"$source/qm" sweep --timeout 20 --harts 1 --image "$image" --caches 'kmalloc_4[06]*' 'sql few' >"$scratch/swept" 2>&1 || fail "$(cat "$scratch/swept")"
+for mode in nth from; do
+  grep -Eq "^kmalloc_4656 $mode: [4-9][0-9] runs, [0-9]+ error$" "$scratch/swept" || fail "$(cat "$scratch/swept")"
+done
+tail -n 1 "$scratch/swept"
