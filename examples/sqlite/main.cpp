@@ -15,7 +15,8 @@ qm::console::CommandStatus run_sql(qm::console::Invocation& call) noexcept {
   const auto print = [](void* context, const char* line) {
     static_cast<qm::console::Invocation*>(context)->print("{}\n", std::string_view(line));
   };
-  return workload_run(few ? 3 : WORKLOAD_READINGS, leaky, print, &call) == 0 ? call.ok() : call.fail("the database failed");
+  return workload_run(few ? 3 : WORKLOAD_READINGS, leaky, print, &call) == 0 ? call.ok()
+                                                                             : call.fail("the database failed");
 }
 QM_CONSOLE_COMMAND(sql, {.name = "sql",
                          .usage = "sql run|leak|few",
