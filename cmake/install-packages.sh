@@ -33,6 +33,7 @@ packages_test='
 clang-19                 compiles the builds with sanitizers, in half of the time
 libclang-rt-19-dev       its sanitizers
 llvm-19                  names the places in their reports
+valgrind                 finds bad accesses to free memory, of which a checking build tells it
 lld-19                   links the firmware that Clang compiles
 python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format

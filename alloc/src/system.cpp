@@ -11,6 +11,7 @@
 #include <qm/heap.hpp>
 #include <qm/detail/observer.hpp>
 #include <qm/detail/page_map.hpp>
+#include <qm/detail/poison.hpp>
 #include <qm/qm.h>
 
 #include "segments/blocks.hpp"
@@ -185,6 +186,11 @@ void shutdown() noexcept {
   if constexpr (kCallSites) call_sites::shutdown();
   registry_reset();
   exhaustion::reset();
+  if constexpr (poison::kHides) {
+    poison::show(reinterpret_cast<void*>(own_pages.start), own_pages.size);
+    for (unsigned i = 0; i < page_map.region_count(); ++i)
+      poison::show(reinterpret_cast<void*>(page_map.region(i).low), page_map.region(i).bytes);
+  }
   page_map.reset();
   new (&base) Arena;
   set_observer(nullptr);

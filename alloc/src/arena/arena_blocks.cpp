@@ -21,6 +21,7 @@
 #include <qm/fault.hpp>
 #include <qm/misuse.hpp>
 #include <qm/detail/observer.hpp>
+#include <qm/detail/poison.hpp>
 
 #include "arena/arena_request.hpp"
 #include "segments/blocks.hpp"
@@ -72,6 +73,7 @@ QM_ARENA_INLINE BlockHeader* Arena::find_block_locked(std::uintptr_t start, cons
   if (span != nullptr && (start >= span->end() || start - span->start < Blocks::kSpanBytes)) span = nullptr;
   if (span == nullptr) return nullptr;
   BlockHeader* const block = Blocks::of(start);
+  if constexpr (poison::kHides) poison::show(block, sizeof *block);  // it may be the inside of a free block
   return block->is_sound() && !block->has(kFree) && block->bytes() != 0 ? block : nullptr;
 }
 

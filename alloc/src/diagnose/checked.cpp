@@ -9,6 +9,33 @@
 #include <qm/detail/poison.hpp>
 #include <qm/detail/slab_pass.hpp>
 
+#if !defined(__riscv)
+
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#else
+#define VALGRIND_MAKE_MEM_NOACCESS(start, size) static_cast<void>(0)
+#define VALGRIND_MAKE_MEM_DEFINED(start, size) static_cast<void>(0)
+#endif
+
+// Of AddressSanitizer, null in a program without it. This file need not be compiled with it.
+extern "C" {
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void* start, std::size_t size);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* start, std::size_t size);
+}
+
+void qm::poison::hide(void* start, std::size_t size) noexcept {
+  if (__asan_poison_memory_region != nullptr) __asan_poison_memory_region(start, size);
+  VALGRIND_MAKE_MEM_NOACCESS(start, size);
+}
+
+void qm::poison::show(void* start, std::size_t size) noexcept {
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(start, size);
+  VALGRIND_MAKE_MEM_DEFINED(start, size);
+}
+
+#endif
+
 namespace qm::checked {
 namespace {
 
@@ -65,6 +92,20 @@ void sum(Cache& cache, ObjectCheck& check, void* object) noexcept {
   if (is_touched(cache)) check.sum = sum_of(bytes_of(object), cache.object_size());
 }
 
+/// Hides the object and its redzone, from the offset @p from on.
+void hide_from(Cache& cache, void* object, std::size_t from) noexcept {
+  if constexpr (poison::kHides) {
+    if (is_touched(cache)) poison::hide(bytes_of(object) + from, cache.slabs().redzone_end() - from);
+  }
+}
+
+/// Undoes hide_from(), for the allocator's own accesses.
+void show_from(Cache& cache, void* object, std::size_t from) noexcept {
+  if constexpr (poison::kHides) {
+    if (is_touched(cache)) poison::show(bytes_of(object) + from, cache.slabs().redzone_end() - from);
+  }
+}
+
 /// Changes the life from @p from to @p to; waits while a pass inspects the object. @returns false if it was another
 /// one.
 bool change(ObjectCheck& check, std::uint32_t from, std::uint32_t to) noexcept {
@@ -80,6 +121,7 @@ bool change(ObjectCheck& check, std::uint32_t from, std::uint32_t to) noexcept {
 /// Checks an idle object, which is `changing` from here on. A fresh one needs no check.
 void open(Cache& cache, ObjectCheck& check, void* object) noexcept {
   if (!change(check, ObjectCheck::kIdle, ObjectCheck::kChanging)) return;
+  show_from(cache, object, 0);
   const std::size_t offset = damage_of(cache, check, object);
   if (offset != kNone) tell(Misuse::kWriteAfterFree, cache, object, offset);
 }
@@ -93,7 +135,9 @@ void unseal(Cache& cache, void* object) noexcept {
 void seal(Cache& cache, void* object) noexcept {
   ObjectCheck* check = check_of(cache, object);
   if (check == nullptr) return;
+  show_from(cache, object, 0);  // for valgrind: the constructor may leave bytes uninitialized
   sum(cache, *check, object);
+  hide_from(cache, object, 0);
   check->life.store(ObjectCheck::kIdle, std::memory_order_release);
 }
 
@@ -104,6 +148,7 @@ void hand_out(Cache& cache, void* object, const Allocation& allocation) noexcept
   check->requested = allocation.requested < cache.object_size() ? allocation.requested : cache.object_size();
   check->allocated_by = stack_at(cache, allocation.frame);
   paint_redzone(cache, *check, object);
+  hide_from(cache, object, check->requested);
   check->life.store(ObjectCheck::kUsed, std::memory_order_release);
 }
 
@@ -114,11 +159,13 @@ bool take_back(Cache& cache, void* object) noexcept {
     tell(Misuse::kDoubleFree, cache, object, 0);
     return false;
   }
+  show_from(cache, object, 0);
   const std::size_t offset = redzone_damage(cache, *check, object);
   if (offset != kNone) tell(Misuse::kOverflow, cache, object, offset);
   check->freed_by = stack_at(cache, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
   if (is_touched(cache) && !cache.keeps_contents()) std::memset(object, poison::kFree, cache.object_size());
   sum(cache, *check, object);
+  hide_from(cache, object, 0);
   check->life.store(ObjectCheck::kIdle, std::memory_order_release);
   return true;
 }
@@ -126,10 +173,12 @@ bool take_back(Cache& cache, void* object) noexcept {
 void resize(Cache& cache, void* object, std::size_t requested) noexcept {
   ObjectCheck* check = check_of(cache, object);
   if (check == nullptr || !change(*check, ObjectCheck::kUsed, ObjectCheck::kChanging)) return;
+  show_from(cache, object, check->requested);
   const std::size_t offset = redzone_damage(cache, *check, object);
   if (offset != kNone) tell(Misuse::kOverflow, cache, object, offset);
   check->requested = requested < cache.object_size() ? requested : cache.object_size();
   paint_redzone(cache, *check, object);
+  hide_from(cache, object, check->requested);
   check->life.store(ObjectCheck::kUsed, std::memory_order_release);
 }
 
@@ -179,12 +228,15 @@ std::size_t inspect(Cache& cache, Slab& slab) noexcept {
     if (life != ObjectCheck::kIdle && life != ObjectCheck::kUsed) continue;
     if (!check.life.compare_exchange_strong(life, ObjectCheck::kLooking, std::memory_order_acq_rel)) continue;
     const bool idle = life == ObjectCheck::kIdle;
+    const std::size_t from = idle ? 0 : check.requested;
+    show_from(cache, object, from);
     const std::size_t offset = idle ? damage_of(cache, check, object) : redzone_damage(cache, check, object);
     if (offset != kNone) {
       ++damaged;
       tell(idle ? Misuse::kWriteAfterFree : Misuse::kOverflow, cache, object, offset);
       idle ? sum(cache, check, object) : paint_redzone(cache, check, object);
     }
+    hide_from(cache, object, from);
     check.life.store(life, std::memory_order_release);
   }
   return damaged;

@@ -10,6 +10,7 @@
 #include <qm/guards.hpp>
 #include <qm/misuse.hpp>
 #include <qm/detail/page_map.hpp>
+#include <qm/detail/poison.hpp>
 #include <qm/system.hpp>
 
 #include "segments/blocks.hpp"
@@ -317,6 +318,13 @@ void shutdown() noexcept {
   attach_hart();
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
   refused_frees.store(0, std::memory_order_relaxed);
+  if constexpr (poison::kHides) {
+    blocks.visit_large(0, [](BlockHeader& block) noexcept {
+      poison::show(&block, block.bytes());
+      return true;
+    });
+    new (&blocks) Blocks;
+  }
   new (&large) Arena;
 }
 

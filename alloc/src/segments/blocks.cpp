@@ -1,5 +1,7 @@
 #include "segments/blocks.hpp"
 
+#include <qm/detail/poison.hpp>
+
 #include "segments/size_index.hpp"
 
 namespace qm {
@@ -38,11 +40,13 @@ void Blocks::insert(Header* block, std::size_t bytes, std::uint32_t flags) noexc
   links(block) = {first, before_first(list)};
   set_first(list, block);
   ++free_blocks_;
+  if constexpr (poison::kHides) poison::hide(&links(block) + 1, idle_bytes(block));
 }
 
 /// Removes a free block with a sound header from its list. A neighbour in the list that does not link back is damaged
 /// and is not written: the list ends before it.
 void Blocks::remove(Header* block) noexcept {
+  if constexpr (poison::kHides) poison::show(&links(block) + 1, idle_bytes(block));
   Header* next = links(block).next;
   const std::uintptr_t previous = links(block).previous;
   if (next != nullptr && links(next).previous != block->address()) [[unlikely]] {

@@ -249,6 +249,10 @@ class Blocks {
   [[nodiscard]] static std::size_t& size_behind(const Header* block) noexcept {
     return *reinterpret_cast<std::size_t*>(block->end() - sizeof(std::size_t));
   }
+  /// The bytes between the links and the last word, which the allocator does not access while the block is free.
+  [[nodiscard]] static std::size_t idle_bytes(const Header* block) noexcept {
+    return block->usable() - sizeof(Links) - sizeof(std::size_t);
+  }
   /// Bytes before a block with this alignment in the free @p block: none, or enough for a block.
   [[nodiscard]] static std::size_t gap_of(const Header& block, std::size_t align) noexcept {
     std::size_t gap = -block.payload() & (align - 1);

@@ -8,6 +8,7 @@
 #include <qm/fault.hpp>
 #include <qm/detail/observer.hpp>
 #include <qm/detail/page_map.hpp>
+#include <qm/detail/poison.hpp>
 
 #include "slab/extents.hpp"
 #include "slab/slab_take.hpp"
@@ -199,6 +200,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(slab + 1) - bytes;
   if (heap_class_ != 0) page_map.clear(start, bytes);
   slab->layer = nullptr;  // from now on, no address in this memory is taken for an object
+  if constexpr (poison::kHides) poison::show(reinterpret_cast<void*>(start), bytes);
   give_to_source(start, bytes);
 }
 
