@@ -374,8 +374,7 @@ TEST_F(Diagnosis, fault_sets_counts_and_ends) {
   EXPECT_EQ(command("fault off"), "fault packet: 2 of 3 allocations failed\r\nfault: 1 ended\r\n");
   for (const char* line : {"fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing",
                            "fault nothing sometimes 1"}) {
-    EXPECT_EQ(command(line), "error: usage: fault [SLAB_NAME nth N|SLAB_NAME every N|SLAB_NAME from N|off]\r\n")
-        << line;
+    EXPECT_EQ(command(line), "error: usage: fault [NAME nth N|NAME every N|NAME from N|off]\r\n") << line;
   }
   EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");
   EXPECT_EQ(command("fault packet nth 0"), "error: N is at least 1\r\n");

@@ -60,7 +60,7 @@ void Scanner::hold(std::uintptr_t address) noexcept {
 }
 
 /// Reads words of other code's memory: stacks, objects with redzones between them.
-QM_SCAN_READS void Scanner::look_at_words(std::uintptr_t low, std::uintptr_t high) noexcept {
+QM_UNSANITIZED void Scanner::look_at_words(std::uintptr_t low, std::uintptr_t high) noexcept {
   const auto* at = reinterpret_cast<const AnyWord*>(round_up(low, sizeof(AnyWord)));
   const auto* const end = reinterpret_cast<const AnyWord*>(high - high % sizeof(AnyWord));
   if (at >= end) return;

@@ -64,7 +64,7 @@ class Scanner::RootNotes final : public Roots {
 namespace {
 
 /// Copies words that may change meanwhile.
-QM_SCAN_READS void copy_words(std::uintptr_t* to, std::uintptr_t from, std::size_t count) noexcept {
+QM_UNSANITIZED void copy_words(std::uintptr_t* to, std::uintptr_t from, std::size_t count) noexcept {
   const auto* const words = reinterpret_cast<const AnyWord*>(from);
   for (std::size_t at = 0; at < count; ++at) to[at] = *const_cast<const volatile AnyWord*>(words + at);
 }

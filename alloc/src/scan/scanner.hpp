@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/detail/poison.hpp>
 #include <qm/hal/hart.hpp>
 #include <qm/scan.hpp>
 
@@ -33,23 +34,12 @@ struct Magazine;
 struct Slab;
 }  // namespace qm
 
-/// For functions that read other code's memory: stacks, objects with redzones between them, words that change.
-#if defined(__clang__) || !defined(__GNUC__)
-#define QM_SCAN_READS [[gnu::noinline]] __attribute__((no_sanitize("address", "thread")))
-#else
-#define QM_SCAN_READS [[gnu::noinline, gnu::no_sanitize_address, gnu::no_sanitize_thread]]
-#endif
-
 namespace qm::scan {
 
 /// Words are read as they lie in memory, whatever their type.
 using AnyWord [[gnu::may_alias]] = std::uintptr_t;
 
-/// Reads a word that another hart may change at this moment.
-template <class T>
-QM_SCAN_READS T glance(const T& at) noexcept {
-  return at;
-}
+using poison::glance;
 
 class Scanner final : public Roots {
  public:

@@ -8,7 +8,20 @@
 
 #include <qm/config.h>
 
+/// For functions that read other code's memory: stacks, objects with redzones between them, words that change.
+#if defined(__clang__) || !defined(__GNUC__)
+#define QM_UNSANITIZED [[gnu::noinline]] __attribute__((no_sanitize("address", "thread")))
+#else
+#define QM_UNSANITIZED [[gnu::noinline, gnu::no_sanitize_address, gnu::no_sanitize_thread]]
+#endif
+
 namespace qm::poison {
+
+/// Reads a word that is hidden, or that another hart may change at this moment.
+template <class T>
+QM_UNSANITIZED T glance(const T& at) noexcept {
+  return at;
+}
 
 inline constexpr unsigned char kFree = 0xa5;
 inline constexpr unsigned char kRedzone = 0x5c;

@@ -42,6 +42,7 @@
 #include <qm/misuse.hpp>
 #include <qm/detail/object_check.hpp>
 #include <qm/detail/page_map.hpp>
+#include <qm/detail/poison.hpp>
 #include <qm/status.hpp>
 
 namespace qm {
@@ -228,7 +229,9 @@ class SlabLayer {
   [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
     const std::uintptr_t header = (reinterpret_cast<std::uintptr_t>(address) | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
     auto* slab = reinterpret_cast<Slab*>(header);
-    return is_memory(header) && slab->layer == this ? slab : nullptr;
+    if (!is_memory(header)) return nullptr;
+    const SlabLayer* const layer = poison::kHides ? poison::glance(slab->layer) : slab->layer;
+    return layer == this ? slab : nullptr;
   }
   /// Index of the object that starts at @p object in a slab that find_by_mask() found; kNoIndex if none starts there.
   /// Without a reciprocal it finds only object 0.
