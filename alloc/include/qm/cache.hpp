@@ -27,9 +27,10 @@
 ///     | Cache | HartCache of hart 0 | HartCache of hart 1 | ... |        one allocation of kmem_cache
 ///
 /// Invariants
-/// - C1 "Acquire outside, install inside": steps that may take long (depot, slab, arena, constructor, reclaim) run with
-///      interrupts as the caller had them and do not touch the per-hart cache. A masked section then reads the per-hart
-///      cache again and installs the result. An interrupt in between finds a valid per-hart cache.
+/// - C1 "Acquire outside, install inside": steps that may take long (a new slab, the arena, a constructor, reclaim) run
+///      with interrupts as the caller has them and without touching a per-hart cache. A short masked section then reads
+///      the per-hart cache again and installs the result. An interrupt in between finds a valid per-hart cache. Exchanges
+///      with the depot and with existing slabs are short, and masked.
 /// - C2 A hart sets its bit in `magazine_harts_` before it opens its per-hart cache, then reads the state word again. A
 ///      command that changes the word reads the bits afterwards. So a broadcast to the harts in `magazine_harts_`
 ///      misses no open per-hart cache.

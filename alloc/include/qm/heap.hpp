@@ -92,8 +92,8 @@ inline constexpr std::size_t kAlignment = 16;
 
 /// Resizes the block to @p size bytes, in place where possible; keeps the contents up to the smaller size, but not an
 /// alignment beyond kAlignment. nullptr as @p block allocates; size 0 counts as 1.
-/// @returns the block, perhaps moved; nullptr if no memory is left, or if @p block is no block, which is reported as in
-///          free(). Then the old block is intact, with its contents.
+/// @returns the block, perhaps moved; nullptr if no memory is left or @p size cannot be rounded: the old block keeps
+///          its place and contents; nullptr also if @p block is no block, which is reported.
 /// Complexity: O(1) in place, else a copy. Large blocks grow into free memory behind them and shrink in place; a block
 ///             moves between size classes. In a build with call sites the block stays charged to its site.
 [[nodiscard]] void* reallocate(void* block, std::size_t size) noexcept;
@@ -103,7 +103,7 @@ inline constexpr std::size_t kAlignment = 16;
 [[nodiscard]] const CallSite* site_of(void* block) noexcept;
 
 /// Frees a block; nullptr is ignored. An invalid address (inside a block, another cache's object, outside memory) is
-/// reported when it is found, and otherwise ignored.
+/// reported when a check finds it (misuse.hpp); it may be allocated again before.
 /// Complexity: O(1); 17 instructions if the loaded magazine of the size class has room.
 [[gnu::always_inline]] inline void free(void* block) noexcept { qm_free(block); }
 /// As free(), for a caller that knows the size it requested in the last call of allocate() or reallocate(): a size that

@@ -15,8 +15,8 @@
  * errno or prints, and none stops the program if there is no memory.
  *
  * Bad arguments and calls before qm_init() have such results too: a NULL cache or arena holds nothing, and a
- * function with a status returns QM_INVALID for it. Only qm_cache_free() does not check its cache for NULL. A cache
- * or an arena must not be used after its destroy.
+ * function with a status returns QM_INVALID for it; a destroy returns QM_OK. Only qm_cache_free() does not check its
+ * cache for NULL. A cache or an arena must not be used after its destroy.
  *
  * Context. Allocate, free, reserve, reap: any attached hart, any interrupt level. Create, destroy: where the caller may
  * wait for other harts (interrupts enabled, no allocator lock held, not in a handler), or on the only hart. Elsewhere a

@@ -29,9 +29,9 @@ struct MemoryRange {
 };
 
 /// Sets up the allocator over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
-/// @returns kInvalid for no range, a first range without the whole pages for the allocator's own caches, which grow with
-///          @p harts, and one more, a range below a page, one that wraps or begins at address 0, harts 0 or above
-///          Port::kMaxHarts; kOverlap; kNoMemory; kBusy if the allocator is already set up.
+/// @returns kInvalid for harts 0 or above Port::kMaxHarts, no range, a range below a page, one that wraps or begins at
+///          address 0, and for a first range with too few whole pages: it needs those of the allocator's own caches,
+///          which grow with @p harts, and one more; kOverlap; kNoMemory; kBusy if the allocator is already set up.
 ///          Unless kOk, nothing has changed; after kInvalid, kOverlap or kNoMemory another call may succeed.
 /// @param[in] open_trace called as soon as caches can be created, before the first is: an observer that must see every
 ///                       allocation is set up there, for example by trace::initialize(). nullptr: none. If initialize()
