@@ -219,9 +219,10 @@ void Scanner::note_candidates() noexcept {
   candidates_ = count;
   if (count == 0) return;  // the map has the totals
   auto* const to = reinterpret_cast<std::uintptr_t*>(map_start_);
-  std::copy(from, from + count, to);
+  copy_words(to, reinterpret_cast<std::uintptr_t>(from), count);
   std::fill(std::max(from, to + count), from + count, 0);
-  std::sort(to, to + count);
+  std::make_heap(to, to + count);  // std::sort() needs libgcc
+  std::sort_heap(to, to + count);
 }
 
 void Scanner::drop_candidates() noexcept {

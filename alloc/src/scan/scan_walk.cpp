@@ -188,11 +188,56 @@ void Scanner::for_each_idle(Cache& cache, const Action& action) noexcept {
     action(reinterpret_cast<std::uintptr_t>(quarantine->at(position).object));
 }
 
+/// As for_each_idle() while magazines change hands: the objects in the loaded magazines and in quarantine.
+template <class Action>
+void Scanner::for_each_at_hand(Cache& cache, const Action& action) noexcept {
+  for (unsigned hart = 0; kMagazines && hart < hart_count(); ++hart) {
+    if ((cache.magazine_harts() >> hart & 1) == 0) continue;
+    const HartCache& hart_cache = cache.hart_cache(hart);
+    void** end = hart_cache.top.load(std::memory_order_relaxed);
+    if (end == closed_address()) end = hart_cache.saved_top.load(std::memory_order_relaxed);
+    Magazine* const loaded = hart_cache.loaded.load(std::memory_order_relaxed);
+    if (!is_magazine(loaded)) continue;
+    hold(reinterpret_cast<std::uintptr_t>(loaded));
+    if (end > loaded->slots() + kMaxRounds) continue;  // of another magazine
+    for (void** slot = loaded->slots(); slot < end; ++slot) action(reinterpret_cast<std::uintptr_t>(glance(*slot)));
+  }
+  Quarantine* const quarantine = cache.quarantine();
+  if (quarantine == nullptr) return;
+  const auto show = [&](const Quarantine::Entry& entry) noexcept {
+    action(reinterpret_cast<std::uintptr_t>(entry.object));
+  };
+  for (std::uint32_t position = 0; quarantine->inspect(position, show); ++position) {
+  }
+}
+
+/// The same for the objects of all caches in magazines that are not loaded. The lists of the depots are not followed:
+/// every magazine is an object of a cache, and its header tells how many objects are in it.
+template <class Action>
+void Scanner::for_each_stored(const Action& action) noexcept {
+  for_each_object(&Page::live, [&](const Place& place) noexcept {
+    if (place.page->kind != Page::Kind::kMagazines || Page::has(place.page->marks, place.bit)) return;
+    const std::size_t bytes = map_.end_of(place) - place.start();
+    if (bytes < sizeof(Magazine)) return;
+    Magazine& magazine = *reinterpret_cast<Magazine*>(place.start());
+    const std::size_t most = (bytes - sizeof(Magazine)) / sizeof(void*);
+    const std::size_t rounds = glance(magazine.rounds);
+    for (std::size_t at = 0; at < rounds && at < most; ++at)
+      action(reinterpret_cast<std::uintptr_t>(glance(magazine.slots()[at])));
+  });
+}
+
 /// Whether an object that is allocated from its slab is not in use. Complexity: O(objects in magazines and quarantine):
 /// for objects that are not in the map.
 bool Scanner::is_idle(Cache& cache, std::uintptr_t object) noexcept {
   bool found = false;
-  for_each_idle(cache, [&](std::uintptr_t one) noexcept { found = found || one == object; });
+  const auto compare = [&](std::uintptr_t one) noexcept { found = found || one == object; };
+  if (is_sliced_) {
+    for_each_at_hand(cache, compare);
+    for_each_stored(compare);
+  } else {
+    for_each_idle(cache, compare);
+  }
   return found;
 }
 
@@ -213,7 +258,7 @@ void Scanner::enter_slab(Cache& cache, Slab& slab, bool as_roots) noexcept {
     if ((SlabLayer::bits(slab, index / kWordBits) >> index % kWordBits & 1) != 0) continue;
     ++out;
     if (as_roots) {
-      if (!is_sliced_ && is_idle(cache, object)) continue;
+      if (is_idle(cache, object)) continue;
       ++summary.not_judged;
       range(object, object + bytes);
     } else if (!may_hold_others || !holds_others(cache.source(), object)) {
@@ -371,44 +416,10 @@ void Scanner::leave_out_idle() noexcept {
   if (is_sliced_) leave_out_beside_running_harts();
 }
 
-/// Leaves out the objects in a magazine that is not loaded.
-void Scanner::leave_out_rounds(std::uintptr_t address, std::size_t bytes) noexcept {
-  if (bytes < sizeof(Magazine)) return;
-  Magazine& magazine = *reinterpret_cast<Magazine*>(address);
-  const std::size_t most = (bytes - sizeof(Magazine)) / sizeof(void*);
-  const std::size_t rounds = glance(magazine.rounds);
-  for (std::size_t at = 0; at < rounds && at < most; ++at)
-    leave_out(reinterpret_cast<std::uintptr_t>(glance(magazine.slots()[at])));
-}
-
-/// The same while magazines change hands. The lists of the depots are not followed: every magazine is an object of a
-/// cache, and its header tells how many objects are in it unless a hart has loaded it.
 void Scanner::leave_out_beside_running_harts() noexcept {
-  for_each<Cache>([this](Cache& cache) noexcept {
-    for (unsigned hart = 0; kMagazines && hart < hart_count(); ++hart) {
-      if ((cache.magazine_harts() >> hart & 1) == 0) continue;
-      const HartCache& hart_cache = cache.hart_cache(hart);
-      void** end = hart_cache.top.load(std::memory_order_relaxed);
-      if (end == closed_address()) end = hart_cache.saved_top.load(std::memory_order_relaxed);
-      Magazine* const loaded = hart_cache.loaded.load(std::memory_order_relaxed);
-      if (!is_magazine(loaded)) continue;
-      hold(reinterpret_cast<std::uintptr_t>(loaded));
-      if (end > loaded->slots() + kMaxRounds) continue;  // of another magazine
-      for (void** slot = loaded->slots(); slot < end; ++slot)
-        leave_out(reinterpret_cast<std::uintptr_t>(glance(*slot)));
-    }
-    Quarantine* const quarantine = cache.quarantine();
-    if (quarantine == nullptr) return;
-    const auto leave_out_entry = [this](const Quarantine::Entry& entry) noexcept {
-      leave_out(reinterpret_cast<std::uintptr_t>(entry.object));
-    };
-    for (std::uint32_t position = 0; quarantine->inspect(position, leave_out_entry); ++position) {
-    }
-  });
-  for_each_object(&Page::live, [this](const Place& place) noexcept {
-    if (place.page->kind != Page::Kind::kMagazines || Page::has(place.page->marks, place.bit)) return;
-    leave_out_rounds(place.start(), map_.end_of(place) - place.start());
-  });
+  const auto leave_out_one = [this](std::uintptr_t object) noexcept { leave_out(object); };
+  for_each<Cache>([&](Cache& cache) noexcept { for_each_at_hand(cache, leave_out_one); });
+  for_each_stored(leave_out_one);
 }
 
 /// What the allocator was told to keep: names, contexts, arenas in their users' storage; and the objects that the scan

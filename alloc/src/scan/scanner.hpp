@@ -135,10 +135,13 @@ class Scanner final : public Roots {
   /// Calls @p action with each object that is allocated from its slab and not in use.
   template <class Action>
   void for_each_idle(Cache& cache, const Action& action) noexcept;
+  template <class Action>
+  void for_each_at_hand(Cache& cache, const Action& action) noexcept;
+  template <class Action>
+  void for_each_stored(const Action& action) noexcept;
   [[nodiscard]] bool is_idle(Cache& cache, std::uintptr_t object) noexcept;
   void leave_out(std::uintptr_t idle) noexcept;
   void leave_out_beside_running_harts() noexcept;
-  void leave_out_rounds(std::uintptr_t magazine, std::size_t bytes) noexcept;
   void damage(const char* what) noexcept {
     if (summary.damaged == nullptr) summary.damaged = what;
   }
