@@ -33,7 +33,7 @@ TEST_F(SmallCost, a_hot_pair_and_a_new_slab) {
     frees.measure([&] { return cache->free(object), 0; });
   }
   print("the measurement itself", nothing, 20, 20);
-  print("the first object of a cache", first, 1015, 1015);
+  print("the first object of a cache", first, 1016, 1016);
   print("hot allocation of 64 bytes", allocations, 80, 82);
   print("hot free", frees, 87, 87);
   cache->free(kept);
