@@ -11,7 +11,6 @@
 #include <qm/firmware/interrupt.hpp>
 #include <qm/firmware/stacks.hpp>
 #include <qm/firmware/text.hpp>
-#include <qm/heap.hpp>
 #include <qm/scan.hpp>
 
 namespace qm::bench {
