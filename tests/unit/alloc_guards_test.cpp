@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 
+#include <qm/arena.hpp>
 #include <qm/config.h>
 #include <qm/guards.h>
 #include <qm/guards.hpp>
 #include <qm/heap.hpp>
 #include <qm/misuse.hpp>
+#include <qm/registry.hpp>
 #include <qm/test/fault_handler.hpp>
 #include <qm/test/seed.hpp>
 
@@ -355,6 +357,23 @@ TEST_F(GuardsTest, c_has_the_same) {
   heap::free(early);
   heap::free(late);
   EXPECT_EQ(qm_guard_stop(), QM_OK);
+}
+
+TEST_F(GuardsTest, only_a_refused_free_counts_as_refused) {
+  const auto refused = [] { return RegistryCursor<Arena>().find("kheap")->stats().bad_frees; };
+  ASSERT_EQ(guards::start({.every = 1}), Status::kOk);
+  ASSERT_EQ(guards::select_heap(), Status::kOk);
+  const std::uint64_t before = refused();
+  heap::free(sample(48));
+  heap::free_sized(sample(48), 48);
+  EXPECT_EQ(refused(), before);
+  EXPECT_EQ(told.count, 0U);
+  alignas(16) std::array<std::byte, 64> foreign{};
+  heap::free(&foreign[16]);
+  heap::free_sized(&foreign[16], 48);
+  EXPECT_EQ(refused(), before + 2);
+  EXPECT_EQ(told.count, 2U);
+  EXPECT_EQ(guards::stop(), Status::kOk);
 }
 
 TEST_F(GuardsTest, all_memory_comes_back) {

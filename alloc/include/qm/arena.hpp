@@ -6,10 +6,10 @@
 ///     [ allocated ][ free      ][ allocated ][ free ] [ free                    ][ allocated     ]
 ///       tag          tag          tag          tag      tag                        tag             plus one tag a span
 ///
-///     allocate()                     a quantum cache, if the size has one; else under one hold of the lock: find, split
-///       import()                       a span from the source
-///       allocate_slow()                reclaim
-///     free()                         a quantum cache, or: find by start, merge with both neighbours; may release an empty span
+///     allocate()           a quantum cache, if the size has one; else under one hold of the lock: find, split
+///       import()             a span from the source
+///       allocate_slow()      reclaim
+///     free()               a quantum cache, or: find by start, merge with both neighbours; may release an empty span
 ///
 /// Optional features are linked when a program first uses them: quantum caches and user-supplied import functions with
 /// the first arena that is configured to have them; next fit with the first call that names it; constraints with the
@@ -100,9 +100,9 @@ class Arena : public Traceable {
   Status add(std::uintptr_t start, std::size_t size) noexcept;
 
   /// Allocates @p size, rounded up to the quantum.
-  /// @param[in] site   the call site; kept in the segment's tag.
-  /// @param[in] wait_policy what the allocation may do if neither the arena nor its source has the memory. Import functions
-  ///                   pass WaitPolicy::kQuiet to their source: the outermost allocation reclaims for all of them.
+  /// @param[in] site        the call site; kept in the segment's tag.
+  /// @param[in] wait_policy what the allocation may do if neither the arena nor its source has the memory. An import
+  ///                        function passes WaitPolicy::kQuiet to its source: the outermost allocation reclaims.
   /// @returns the start; 0 for a size of 0, for a size that cannot be rounded, and if there is no memory after all that
   ///          @p wait_policy allows: counted in stats().failures.
   /// Complexity: bounded by the word size for instant fit if the arena has the memory; O(log free segments) for next
@@ -127,8 +127,11 @@ class Arena : public Traceable {
   /// @param[in] kind below 32: the purpose of the block, by which the heap counts it.
   [[nodiscard]] std::uintptr_t allocate_block(std::size_t size, std::size_t align, unsigned kind, const CallSite* site,
                                               WaitPolicy wait_policy) noexcept;
-  /// Frees a block, as free(). @param[in] size the size requested; SIZE_MAX: not checked.
+  /// Frees a block, as free(), but does not count a refused free: the heap asks the guards first whether the block is
+  /// theirs. @param[in] size the size requested; SIZE_MAX: not checked.
   [[gnu::weak]] Status free_block(std::uintptr_t start, std::size_t size) noexcept;
+  /// Counts a free that free_block() refused in stats(). Takes the arena's lock.
+  void count_refused_free() noexcept;
 
   /// Frees a segment that allocate() returned.
   /// @param[in] size the size requested, or that size rounded up to the quantum.
@@ -294,6 +297,7 @@ class Arena : public Traceable {
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
   void count_failure() noexcept;
   Status free_to_cache(std::uintptr_t start, std::size_t size) noexcept;
+  Status counted(Status status) noexcept;
   [[nodiscard]] bool whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& range) const noexcept;
   void clear() noexcept;
 

@@ -29,8 +29,8 @@
 /// Invariants
 /// - C1 "Acquire outside, install inside": steps that may take long (a new slab, the arena, a constructor, reclaim) run
 ///      with interrupts as the caller has them and without touching a per-hart cache. A short masked section then reads
-///      the per-hart cache again and installs the result. An interrupt in between finds a valid per-hart cache. Exchanges
-///      with the depot and with existing slabs are short, and masked.
+///      the per-hart cache again and installs the result. An interrupt in between finds a valid per-hart cache.
+///      Exchanges with the depot and with existing slabs are short, and masked.
 /// - C2 A hart sets its bit in `magazine_harts_` before it opens its per-hart cache, then reads the state word again. A
 ///      command that changes the word reads the bits afterwards. So a broadcast to the harts in `magazine_harts_`
 ///      misses no open per-hart cache.
@@ -147,7 +147,8 @@ void qm_cache_free_other(qm::Cache* cache, void* object) noexcept;
 namespace qm {
 
 namespace internal {
-/// Sets the running hart's pointer at @p offset from its tp to @p hart_cache. Interrupts masked. Supplied with the fast path.
+/// Sets the running hart's pointer at @p offset from its tp to @p hart_cache. Interrupts masked. Supplied with the fast
+/// path.
 void set_hart_cache_pointer(std::uint16_t offset, HartCache* hart_cache) noexcept;
 /// Offset from tp of a hart's pointer to its per-hart cache of the heap's class with @p tag.
 [[nodiscard]] std::uint16_t heap_hart_cache_pointer(std::uint8_t tag) noexcept;
@@ -246,19 +247,23 @@ class alignas(HartCache) Cache : public Traceable {
   static constexpr std::size_t kBulkChunk = 16;
 
   /// Keeps @p objects constructed objects in reserve for allocations that may not wait: in an interrupt handler, with
-  /// interrupts masked, with a lock held, or WaitPolicy::kAtomic. As many of these allocations as the reserve has objects
-  /// cannot fail, whatever happens to memory. Frees that take the slow path, later refills and trim() fill the reserve
-  /// again; until then stats().reserved is below stats().reserve. The reserve's objects count against the limit.
+  /// interrupts masked, with a lock held, or WaitPolicy::kAtomic. As many of these allocations as the reserve has
+  /// objects cannot fail, whatever happens to memory. Frees that take the slow path, later refills and trim() fill the
+  /// reserve again; until then stats().reserved is below stats().reserve. The reserve's objects count against the
+  /// limit.
   /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines.
   ///          Unless kOk the reserve is unchanged.
   /// Complexity: O(objects). Context: any; may reclaim where hal::may_ask_harts(). One call at a time for a cache.
   Status reserve(std::size_t objects) noexcept;
 
-  /// Limits the objects allocated from the slab layer to @p objects from now on: objects that users hold, and those in
-  /// magazines and in the reserve. 0: no limit. An allocation that meets the limit first uses idle objects: the depot's
-  /// magazines and, if it may wait, the magazines of all harts. Then it calls @p callback; then it fails. A new limit
-  /// below the current count returns idle objects to their slabs, those in magazines only where hal::may_ask_harts().
-  /// Users keep the objects they hold; these return in the usual way when they are freed.
+  /// Limits how many objects are outside their slabs: those that users hold, and those in magazines, in the depot, in
+  /// the reserve and in quarantine. An allocation at the limit first uses idle objects: those of the depot and, if it
+  /// may wait, those in the magazines of all harts. If there are none it calls @p callback, and fails if that frees
+  /// none.
+  ///
+  /// A limit below the present count returns idle objects to their slabs, those in magazines only where
+  /// hal::may_ask_harts(). Objects that users hold return as usual when they are freed.
+  /// @param[in] objects 0: no limit.
   /// @returns kOk; kNoMemory if there is no memory in which to keep the callback: nothing has changed then.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
@@ -376,8 +381,8 @@ class alignas(HartCache) Cache : public Traceable {
     if constexpr (kMagazines) return magazine_harts();
     return hal::kManyHarts ? hal::online_harts() : 0;
   }
-  /// close() closes hart @p hart's per-hart cache, open_hart_cache() opens it to the mode that the state word allows. On that
-  /// hart, interrupts masked.
+  /// close() closes hart @p hart's per-hart cache, open_hart_cache() opens it to the mode that the state word allows.
+  /// On that hart, interrupts masked.
   void close(unsigned hart) noexcept {
     if constexpr (kMagazines) hart_cache(hart).close();
   }
@@ -405,7 +410,8 @@ class alignas(HartCache) Cache : public Traceable {
   [[nodiscard]] static constexpr std::size_t bytes(unsigned harts) noexcept {
     return (sizeof(Cache) + harts * sizeof(HartPart) + alignof(Cache) - 1) & ~(alignof(Cache) - 1);
   }
-  /// The per-hart cache of a hart. Build with magazines. The fast path finds it at sizeof(Cache) + hart * sizeof(HartCache).
+  /// The per-hart cache of a hart, in a build with magazines. The fast path finds it at
+  /// sizeof(Cache) + hart * sizeof(HartCache).
   [[nodiscard]] HartCache& hart_cache(unsigned hart) noexcept { return reinterpret_cast<HartCache*>(this + 1)[hart]; }
   /// The running hart's per-hart cache. Interrupts masked.
   [[nodiscard]] HartCache& own_hart_cache() noexcept;
@@ -419,8 +425,8 @@ class alignas(HartCache) Cache : public Traceable {
     return counts(hal::kManyHarts ? hal::Port::hart_index() : 0);
   }
   [[nodiscard]] bool has_magazines() const noexcept { return kMagazines && (flags_ & cache_flags::kNoMagazines) == 0; }
-  /// The per-hart cache that a section may use: its hart's, or, while another thread acts for that hart, closed_hart_cache_,
-  /// which lies just before the first.
+  /// The per-hart cache that a section may use: its hart's, or, while another thread acts for that hart,
+  /// closed_hart_cache_, which lies just before the first.
   [[nodiscard, gnu::always_inline]] HartCache& hart_cache_in(const hal::Section& section) noexcept {
     constexpr std::ptrdiff_t kBytes = sizeof(HartCache) / hal::Section::kStep;
     const auto place = static_cast<std::uintptr_t>(section.place() * kBytes);
@@ -464,8 +470,8 @@ class alignas(HartCache) Cache : public Traceable {
   [[nodiscard]] bool wants_one() noexcept;
   void* allocate_one() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;
-  /// @param[in] exchanged whether allocate_by_exchange() was tried; in a build without magazines, whether the object may be
-  ///                      a guarded one.
+  /// @param[in] exchanged whether allocate_by_exchange() was tried; in a build without magazines, whether the object
+  ///                      may be a guarded one.
   void* allocate_slow(const CallSite* site, std::size_t requested, WaitPolicy wait_policy, bool exchanged) noexcept;
   /// Where a freed object was put, or is to be put.
   enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };

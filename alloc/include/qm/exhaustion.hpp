@@ -12,9 +12,9 @@
 ///                            rest
 ///
 /// Invariants
-/// - X1 reclaim_and_retry() holds no lock and no per-hart cache, and interrupts are enabled unless no other hart is online. The
-///      harts in its broadcast can answer whatever they are doing, and two harts that reclaim at once answer each
-///      other.
+/// - X1 reclaim_and_retry() holds no lock and no per-hart cache, and interrupts are enabled unless no other hart is
+///      online. The harts in its broadcast can answer whatever they are doing, and two harts that reclaim at once
+///      answer each other.
 /// - X2 While under_pressure(), no magazine is filled and no object waits in quarantine: a freed object goes to its
 ///      slab, and a refill takes one object. So reclaimed memory is not cached again before the requester retries. A
 ///      waiting allocation is notified of every free on a slow path; a drain closes per-hart caches, so after it every
@@ -190,8 +190,8 @@ extern constinit std::atomic<std::uint32_t> shortages;
 }  // namespace internal
 /// Whether any allocation reclaims (X2).
 [[nodiscard]] inline bool under_pressure() noexcept { return internal::shortages.load(std::memory_order_relaxed) != 0; }
-/// Notifies waiting allocations that objects were returned to the slabs while under_pressure(); they retry. Context: any, no
-/// lock.
+/// Notifies waiting allocations that objects were returned to the slabs while under_pressure(); they retry. Context:
+/// any, no lock.
 void note_free() noexcept;
 
 /// Resets hooks, reclaimers and counts. Context: of qm::shutdown().

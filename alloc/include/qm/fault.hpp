@@ -47,12 +47,12 @@ inline constexpr unsigned kMaxFaults = 8;
 ///             not be destroyed meanwhile.
 Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept;
 
-/// Makes @p arena find no memory: neither a free segment or block, nor more from its source. An operation that reclaims
-/// memory tries again, and counts again. What quantum caches and slabs have already is still handed out.
+/// Makes @p arena find no memory: no free segment or block, and none from its source. An operation that reclaims memory
+/// tries again, and counts again. Quantum caches and slabs still hand out what they have.
 /// @returns kOk; kInvalid for n = 0; kNoMemory if there are kMaxFaults others. Context: any.
 Status set(Arena& arena, Mode mode, std::uint32_t n) noexcept;
 
-/// The same for all that the allocator acquires for itself, or for a user on a slow path: enum class Resource.
+/// Makes the acquisition of each Resource fail, in any arena and cache. @returns, Context: as for an arena.
 Status set_internal(Mode mode, std::uint32_t n) noexcept;
 
 /// Ends all faults. @returns how many there were. Each hart opens its per-hart cache again on its next slow path.

@@ -1,18 +1,21 @@
 #pragma once
 /// Misuse of caches and of the heap, and how it is reported.
 ///
-///     found                          when                                                    by
-///     free to a destroyed cache      at the next slow path, while the cache's place is not used again
-///     null, foreign, interior        when the object passes a slow path: a full or closed    every build
-///     or already free object         magazine, perhaps at its exchange, always at the slab
-///     the same, at once              at the free                                             QM_CHECKED, no magazines
-///     a write behind the object      at the free, by `verify`                                QM_CHECKED
-///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
-///     the same, and a double free    when the object leaves the quarantine, by `verify`; at  a cache with a quarantine
-///                                    the second free
-///     an access outside, or after the free          at the access                            guarded samples
-///     objects in use at a destroy    at the destroy, which is refused                        QM_CHECKED names holders
-///     more bytes than an object has  at the allocation, which fails                          every build
+///     misuse                               found                                                 by
+///     free of null, of a foreign address,  when the address passes from a magazine to its slab,  every build
+///     of an inner address; double free     or earlier
+///                                          at the free                                           QM_CHECKED, no magazines
+///     free to a destroyed cache            at the next slow path, until its place is used again  every build
+///     free with a wrong size               at the free                                           the heap
+///     allocation of too many bytes         at the allocation, which fails                        every build
+///     destroy with objects in use          at the destroy, which is refused                      every build
+///     write behind the object              at the free; by `verify`                              QM_CHECKED
+///     write after the free                 at the next allocation of the object; by `verify`     QM_CHECKED
+///                                          when the object leaves quarantine; by `verify`        quarantine
+///     double free                          at the second free                                    quarantine
+///     access outside, or after the free    at the access                                         guarded samples
+///
+/// QM_CHECKED names the holders of the objects that keep a cache from being destroyed.
 ///
 /// Each misuse of a live cache is counted in CacheStats::misuses. Each is reported once to the handler, and has no
 /// other effect: the bad free is ignored, a damaged redzone or poison is repaired.

@@ -73,10 +73,12 @@ const char* qm_status_name(qm_status status) QM_NOEXCEPT;
 
 /* Sets up the allocator over @bytes of memory at @ram, for the port's maximum number of harts, and attaches the
  * calling hart as qm_attach_hart() does.
- * Returns QM_INVALID for NULL, a range that wraps, or fewer whole pages (of QM_PAGE_BYTES, 4096 by default) than the
- * allocator's own caches take, which grow with the number of harts, and one more; QM_NO_MEMORY; QM_BUSY if the
- * allocator is already set up. After QM_INVALID or QM_NO_MEMORY another call may succeed. Context: one hart,
- * before any other call. */
+ * Returns
+ *   QM_INVALID    NULL, or a range that wraps, or fewer whole pages (QM_PAGE_BYTES, by default 4096) than the
+ *                 allocator's own caches need and one more; they need more with more harts
+ *   QM_NO_MEMORY  too few pages for the data that the allocator sets up next, or none left for the heap
+ *   QM_BUSY       the allocator is set up already
+ * After QM_INVALID and QM_NO_MEMORY another call may succeed. Context: one hart, before any other call. */
 qm_status qm_init(void* ram, size_t bytes) QM_NOEXCEPT;
 
 /* Adds a range of memory, at any distance from the first.
@@ -202,8 +204,9 @@ qm_status qm_arena_free(qm_arena* arena, uintptr_t address, size_t size) QM_NOEX
  *   a % align == phase           align a power of two, phase below it; align 0 stands for 1
  *   no multiple of nocross inside [a, a + size)     nocross a power of two; 0: none
  *   a >= min, a + size <= max    max 0: no bound
- * It chooses the lowest such address (with QM_NEXT_FIT: the next one above the last allocation). Returns 0 if the
- * arena has none and cannot import one, and for a constraint that cannot be met. Free it with qm_arena_xfree(). */
+ * It chooses the lowest such address; with QM_NEXT_FIT the next one above the last allocation. Returns 0 for
+ * constraints that no address meets, and if the arena has no such address and cannot import one. Free it with
+ * qm_arena_xfree(). */
 uintptr_t qm_arena_xalloc(qm_arena* arena, size_t size, size_t align, size_t phase, size_t nocross, uintptr_t min,
                           uintptr_t max, qm_policy policy) QM_NOEXCEPT;
 qm_status qm_arena_xfree(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;

@@ -4,11 +4,12 @@
 ///     LeakScan scan;
 ///     if (scan.run() == Status::kOk) for (const LeakGroup& group : scan.groups()) ...
 ///
-/// The other harts stand still during run(): scan.summary() says how long. run_sliced() finds the same on a system that
-/// cannot be stopped. From the roots (data, bss, stacks,
-/// registers, and the roots of add_root()) the scan follows every word that may be a pointer through all objects that
-/// users hold. Objects that it does not reach are leaked. Of a leaked list or tree only the head is reported as leaked;
-/// the rest counts under it, and a cycle has one head.
+/// The other harts stand still during run(); scan.summary() says how long. run_sliced() finds the same on a system that
+/// cannot be stopped.
+///
+/// The scan starts at the roots: data, bss, stacks, registers, and the roots of add_root(). It follows every word that
+/// may be a pointer through all objects that users hold. Objects that it does not reach are leaked. Of a leaked list or
+/// tree only the head is reported; the other objects count under it. A cycle has one head.
 ///
 /// A pointer into an object keeps it, just as a pointer to its start does. Idle objects in magazines, depots and slabs
 /// are neither reported nor read, and neither is the allocator's own memory.
@@ -147,13 +148,13 @@ class LeakScan {
 
   /// Asked after each pass whether to go on. Context: that of run_sliced().
   using GoOn = bool (*)(void* argument) noexcept;
-  /// As run(), beside running harts. They stand still once in each pass, while the scan notes the roots; it reads memory
-  /// without a lock and with interrupts enabled. It passes over the memory until no object has been found in use in 16
-  /// passes in a row, so that code that moves pointers meanwhile does not make it report an object in use. What is
-  /// leaked during the scan is reported by the next one.
+  /// As run(), beside running harts. They stand still once in each pass, while the scan notes the roots; it reads
+  /// memory without a lock and with interrupts enabled. It passes over the memory until no object has been found in use
+  /// in 16 passes in a row, so that code that moves pointers meanwhile does not make it report an object in use. What
+  /// is leaked during the scan is reported by the next one.
   /// @param[in] go_on nullptr: always.
-  /// @returns as run(); kAborted if @p go_on returned false, or if slabs came and went too fast for many passes. kUnsafe
-  ///          in a panic.
+  /// @returns as run(); kAborted if @p go_on returned false, or if slabs came and went too fast for many passes;
+  ///          kUnsafe in a panic.
   /// Complexity: as run(), in each of 17 passes or more. In a pass the harts stand still for about 25 instructions a
   ///             root. Other holds of locks are as long as those of `verify`.
   /// Context:    hal::may_ask_harts(). Guarded objects are read with their traps off, 32 words at a time.

@@ -533,7 +533,6 @@ Status Arena::free_block(std::uintptr_t start, std::size_t size) noexcept {
         }
       }
     }
-    if (status != Status::kOk) ++counts_.bad_frees;
   }
   if (damaged != nullptr && tell_damage(damaged)) [[unlikely]]
     status = status == Status::kOk ? status : Status::kInvalid;

@@ -213,6 +213,7 @@ bool is_told(Traceable& source) noexcept {
   const std::size_t has = guards != nullptr && size != 0 ? guards->size_of(block) : 0;
   if (has != 0 && has != size) return report_misuse(Misuse::kWrongSize, block, nullptr);
   if (guards != nullptr && guards->free(block, frame)) return;
+  large.count_refused_free();
   if (status == Status::kInvalid) {  // a damaged header beside it, which the arena has reported
     refused_frees.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -409,7 +410,8 @@ void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
   if (cache == nullptr) {
     if (block == nullptr) return;
     if (size == 0) size = 1;
-    return note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block), size), size);
+    const std::size_t checked = size != SIZE_MAX ? size : 0;  // SIZE_MAX would not be checked
+    return note_free_of_large(block, large.free_block(reinterpret_cast<std::uintptr_t>(block), checked), size);
   }
   const unsigned number = alignment <= kAlignment ? class_of(size) : class_of(size, alignment);
   if (number == 0 || cache != cache_of(number)) return report_misuse(Misuse::kWrongSize, block, cache);

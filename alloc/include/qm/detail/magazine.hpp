@@ -23,7 +23,8 @@
 /// - I1 Only the owning hart writes `top` and `limit`: in a section, or with interrupts masked in close(), turn_to(),
 ///      put_watched() and Cache::open_hart_cache(). Other harts only read `top`, for statistics.
 /// - I2 `top` is valid unless it equals the closed address; then `saved_top` is valid.
-/// - I3 Only Cache::open_hart_cache() opens a per-hart cache, and it derives the mode from the cache's state word each time.
+/// - I3 Only Cache::open_hart_cache() opens a per-hart cache, and it derives the mode from the cache's state word each
+///   time.
 ///      turn_to() is for an open per-hart cache and a state word that leaves it open.
 /// - I5 A magazine's capacity is in its header and `limit` derives from it: changing the size of magazines concerns no
 ///      other hart.
@@ -222,9 +223,9 @@ class Depot {
   /// After an interval with fewer exchanges, a quiet one, magazines shrink to the size before.
   static constexpr std::uint32_t kQuietExchanges = 8;
   /// Bounds of the working set, in full magazines of the first size: the objects that frees may leave here. It begins
-  /// at kLeastWorkingSet, grows by one magazine of the present size with each allocation that misses objects that went to the
-  /// slabs, up to kMostWorkingSet, and shrinks again when magazines lie unused. So objects that a program frees in bulk and
-  /// does not allocate again go to the slabs.
+  /// at kLeastWorkingSet, grows by one magazine of the present size with each allocation that misses objects that went
+  /// to the slabs, up to kMostWorkingSet, and shrinks again when magazines lie unused. So objects that a program frees
+  /// in bulk and does not allocate again go to the slabs.
   static constexpr std::uint32_t kLeastWorkingSet = 2;
   static constexpr std::uint32_t kMostWorkingSet = 32;
 

@@ -3,8 +3,8 @@
 /// interface only.
 ///
 /// It is called from slow paths only. If a cache's state word says kRecord or kStream, its per-hart caches are closed;
-/// with kWatch alone they are watching. So every allocation and free that the observer must see takes the slow path, and
-/// the fast path has no test for an observer.
+/// with kWatch alone they are watching. So every allocation and free that the observer must see takes the slow path,
+/// and the fast path has no test for an observer.
 ///
 /// Invariants
 /// - O1 record() runs after the object was taken and before the caller sees it; forget() runs before the object is
@@ -123,9 +123,9 @@ class Observer {
     (void)requested;
   }
 
-  /// Called after a reallocation has moved a block. The new block was allocated with WaitPolicy::kMoving; the caller frees
-  /// the old one at once, without another event. Sends one event. Context: interrupts masked until the old block is
-  /// free.
+  /// Called after a reallocation has moved a block. The new block was allocated with WaitPolicy::kMoving; the caller
+  /// frees the old one at once, without another event. Sends one event. Context: interrupts masked until the old block
+  /// is free.
   virtual void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept {
     (void)from;
     (void)block;
@@ -157,7 +157,8 @@ class Observer {
   }
   /// The same for an allocation: it allocates memory for stacks if little is left. Context: any; no lock held.
   virtual std::uint32_t stack_of_allocation(std::uintptr_t frame) noexcept { return stack(frame); }
-  /// @returns the stack of the last allocation of @p object, also if the object is free by now; 0 if it was not recorded.
+  /// @returns the stack of the last allocation of @p object, also if the object is free by now; 0 if it was not
+  ///          recorded.
   ///          Context: any.
   virtual std::uint32_t allocating_stack(Cache& cache, void* object) noexcept {
     (void)cache;
