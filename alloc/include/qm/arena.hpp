@@ -297,7 +297,7 @@ class Arena : public Traceable {
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
   void count_failure() noexcept;
   Status free_to_cache(std::uintptr_t start, std::size_t size) noexcept;
-  Status counted(Status status) noexcept;
+  Status free_counted_block(std::uintptr_t start, std::size_t size) noexcept;
   [[nodiscard]] bool whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& range) const noexcept;
   void clear() noexcept;
 

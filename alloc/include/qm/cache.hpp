@@ -109,7 +109,7 @@ struct CacheStats {
   bool counted = false;           ///< whether this is a build with QM_COUNT
   std::size_t failures = 0;       ///< allocations that returned nullptr
   std::size_t misses = 0;         ///< slow paths because the loaded magazine was empty or full
-  std::size_t misuses = 0;        ///< see misuse.hpp: bad frees, damage, refused destroys
+  std::size_t misuses = 0;        ///< see misuse.hpp: bad frees, damage, holders at a refused destroy
   std::size_t slabs = 0;
   std::size_t slab_bytes = 0;
   std::size_t depot_full = 0;  ///< magazines with objects in the depot
@@ -168,7 +168,7 @@ class alignas(HartCache) Cache : public Traceable {
   /// Creates a cache, usable on every hart at once.
   /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment; before initialize()); kDuplicate; kNoMemory.
   /// @returns the cache; nullptr with a reason in @p why.
-  /// Complexity: O(harts); allocates no slab. Context: any in which kmem_cache may allocate.
+  /// Complexity: O(harts); allocates no slab of its own. Context: as allocate(), with which it gets its structure.
   /// The code for no-touch caches is linked with the first call whose flags may contain kNoTouch.
   [[nodiscard, gnu::always_inline]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept {
     return create(config, (config.flags & cache_flags::kNoTouch) != 0 ? &no_touch_calls : nullptr, why);
@@ -264,7 +264,9 @@ class alignas(HartCache) Cache : public Traceable {
   /// A limit below the present count returns idle objects to their slabs, those in magazines only where
   /// hal::may_ask_harts(). Objects that users hold return as usual when they are freed.
   /// @param[in] objects 0: no limit.
+  /// @param[in] callback called in the context of the allocation; returns whether to try once more.
   /// @returns kOk; kNoMemory if there is no memory in which to keep the callback: nothing has changed then.
+  /// Context: any.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
   /// Gives the cache a quarantine: the objects freed last, at most @p bytes bytes and 65535 objects, wait in it before

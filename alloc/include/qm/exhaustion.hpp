@@ -101,8 +101,8 @@ struct ExhaustionReport {
 };
 
 struct ExhaustionConfig {
-  /// Called after a failure. No lock is held; must not allocate with more than WaitPolicy::kQuiet. Context: that of the
-  /// failed allocation; for an atomic allocation that of finish_drain(), or of the allocation itself if there is no
+  /// Called after a failure. No lock is held. It allocates only with WaitPolicy::kQuiet. Context: that of the failed
+  /// allocation; for an atomic allocation that of finish_drain(), or of the allocation itself if there is no
   /// `drain_wanted`.
   void (*report)(const ExhaustionReport& report) noexcept = nullptr;
   /// Called after an atomic allocation has failed: wakes the task that calls finish_drain(). Context: any, interrupt
@@ -122,7 +122,7 @@ struct ExhaustionConfig {
   std::uint32_t interval_ms = 1000;
 };
 
-/// Sets all hooks and times. Context: after qm::initialize(), which resets them; no allocation may fail meanwhile.
+/// Sets all hooks and times. They hold until qm::shutdown(). Context: no allocation may fail meanwhile.
 void configure_exhaustion(const ExhaustionConfig& config) noexcept;
 
 struct ExhaustionStats {

@@ -8,8 +8,8 @@
 ///
 /// The pool of places is allocated at the start. Selected caches have trace_state::kGuard in their state word. The fast
 /// path does not test it: only the slow path samples. A hart takes the slow path when a magazine runs empty, and once
-/// after each on_tick(). A guarded object lies in no slab, so the heap's free takes the slow path for it. Each free to
-/// another selected cache takes the slow path.
+/// after each on_tick(). A guarded object lies in no slab, so the heap's free takes the slow path for it. For a
+/// selected cache that is not the heap's, every free takes the slow path.
 ///
 /// What traps is the port's trap unit (PortDefaults::TrapUnit): Sv39 or Sv32 page tables in S-mode, PMP in M-mode,
 /// mprotect() on the host. Where whole pages trap, an object lies at the left or right end of its page, at random; the

@@ -12,8 +12,8 @@
 ///     free() = qm_free()            class from the page's tag; puts the object into its per-hart cache
 ///       qm_heap_free_slow()           the cache's slow half; a block; nullptr; an address that is no block
 ///
-/// While the size classes take little of the memory, a class gets its cache at once, else when it holds many blocks.
-/// Until then its objects are blocks (docs/decisions/blocks.md).
+/// A class gets its cache with its first allocations while the caches of all classes take little of the memory; later
+/// only if it holds many blocks. Until then its objects are blocks (docs/decisions/blocks.md).
 ///
 /// An object is in a slab iff its page has a tag; every other address goes to `kheap`, which reads the header before
 /// the address if the address is in one of its spans. So the heap detects an address that it never handed out, wherever
@@ -103,7 +103,7 @@ inline constexpr std::size_t kAlignment = 16;
 [[nodiscard]] const CallSite* site_of(void* block) noexcept;
 
 /// Frees a block; nullptr is ignored. An invalid address (inside a block, another cache's object, outside memory) is
-/// reported when a check finds it (misuse.hpp); it may be allocated again before.
+/// reported when a check finds it (misuse.hpp). Until then allocate() may return that address.
 /// Complexity: O(1); 17 instructions if the loaded magazine of the size class has room.
 [[gnu::always_inline]] inline void free(void* block) noexcept { qm_free(block); }
 /// As free(), for a caller that knows the size it requested in the last call of allocate() or reallocate(): a size that
@@ -121,8 +121,8 @@ void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignmen
 /// those that they find.
 [[nodiscard]] std::size_t misuses() noexcept;
 
-// Functions that qm::initialize() and the like call only if the heap is linked, which the first call of a function that
-// allocates or frees does: a program with caches only does not link them.
+// qm::initialize() and similar functions call these if the heap is linked. A program that calls a function of the heap
+// to allocate or free links the heap; a program that uses only caches does not.
 
 /// Sets up the heap over base_arena(). Called by qm::initialize(), after the page map has its memory regions.
 [[gnu::weak]] Status initialize() noexcept;

@@ -87,7 +87,8 @@ class InlineCache {
     return object;
   }
 
-  /// Frees an object, as Cache::free(), whichever function allocated it.
+  /// Frees an object, as Cache::free(), whichever function allocated it. Without a cache, before create() and after
+  /// destroy(), it calls hal::Port::fatal().
   /// Complexity: O(1); a magazine hit is 7 instructions. Context: as allocate().
   [[gnu::always_inline]] static void free(void* object) noexcept {
     if constexpr (kCallSites) {

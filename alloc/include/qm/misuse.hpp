@@ -8,17 +8,16 @@
 ///     free to a destroyed cache            at the next slow path, until its place is used again  every build
 ///     free with a wrong size               at the free                                           the heap
 ///     allocation of too many bytes         at the allocation, which fails                        every build
-///     destroy with objects in use          at the destroy, which is refused                      every build
+///     destroy with objects in use          at the destroy, which every build refuses             QM_CHECKED
 ///     write behind the object              at the free; by `verify`                              QM_CHECKED
 ///     write after the free                 at the next allocation of the object; by `verify`     QM_CHECKED
 ///                                          when the object leaves quarantine; by `verify`        quarantine
 ///     double free                          at the second free                                    quarantine
 ///     access outside, or after the free    at the access                                         guarded samples
 ///
-/// QM_CHECKED names the holders of the objects that keep a cache from being destroyed.
-///
-/// Each misuse of a live cache is counted in CacheStats::misuses. Each is reported once to the handler, and has no
-/// other effect: the bad free is ignored, a damaged redzone or poison is repaired.
+/// Each misuse that is found is reported once to the handler; that of a live cache is counted in CacheStats::misuses. A
+/// bad free is ignored; a damaged redzone or poison is repaired. If a hart allocates an object that was freed twice
+/// from its magazine before the second free is found, nothing is found, and two users have the object.
 
 #include <atomic>
 #include <cstddef>

@@ -40,7 +40,7 @@ class ObjectCache {
 
   /// Options of a cache.
   struct Options {
-    std::uint32_t flags = 0;  ///< kNoTrace; not kNoTouch
+    std::uint32_t flags = 0;  ///< kNoTrace, kNoPointers; kNoTouch is not allowed
     Arena* source = nullptr;  ///< nullptr: base_arena()
     std::size_t limit = 0;    ///< most objects allocated from the slab layer; 0: no limit
   };
@@ -79,7 +79,8 @@ class ObjectCache {
   [[nodiscard]] explicit operator bool() const noexcept { return cache_ != nullptr; }
   [[nodiscard]] Cache& cache() noexcept { return *cache_; }
 
-  /// Allocates an object and constructs it. A constructor that throws ends the program.
+  /// Allocates an object and constructs it. A constructor that throws ends the program. The ObjectCache must not be
+  /// empty, which make() and cache() do not check.
   /// @returns nullptr as Cache::allocate(). Complexity, Context: as Cache::allocate() and the constructor.
   template <class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments) noexcept {

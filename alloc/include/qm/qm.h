@@ -96,8 +96,8 @@ qm_status qm_attach_hart(void) QM_NOEXCEPT;
  * it is attached again. Returns as qm_attach_hart(). */
 qm_status qm_detach_hart(void) QM_NOEXCEPT;
 
-/* Returns all idle memory to the base arena. Returns the number of bytes by which the base arena's free memory has
- * grown. */
+/* Moves idle memory to the base arena. Returns by how many bytes the base arena's free memory has grown. Elsewhere than
+ * where the caller may wait for other harts, their magazines keep their objects. */
 size_t qm_reclaim(void) QM_NOEXCEPT;
 
 /* qm_base_arena(): the arena of all memory, from which caches allocate slabs unless they name a source.
@@ -167,8 +167,9 @@ typedef uint8_t qm_policy;
 #define QM_BEST_FIT ((qm_policy)1)    /* the smallest range that fits */
 #define QM_NEXT_FIT ((qm_policy)2)    /* the next range above the last one allocated: delays reuse, for identifiers */
 
-/* Imports @size, a multiple of the source's quantum, from @source, which is the arena itself if it has no source.
- * Returns 0 if it cannot. */
+/* Gets a range of @size from @source, the arena's own address if the arena has no source. @size is a multiple of the
+ * source's quantum, @policy that of the allocation. Returns 0 if it cannot. Context: that of the allocation, with no
+ * lock of the arena held. */
 typedef uintptr_t (*qm_import)(qm_arena* source, size_t size, qm_policy policy);
 /* Releases a range that an import returned, with the size that was imported. */
 typedef void (*qm_release)(qm_arena* source, uintptr_t address, size_t size);
@@ -209,6 +210,7 @@ qm_status qm_arena_free(qm_arena* arena, uintptr_t address, size_t size) QM_NOEX
  * qm_arena_xfree(). */
 uintptr_t qm_arena_xalloc(qm_arena* arena, size_t size, size_t align, size_t phase, size_t nocross, uintptr_t min,
                           uintptr_t max, qm_policy policy) QM_NOEXCEPT;
+/* Frees a range that qm_arena_xalloc() returned; 0 is ignored. Returns as qm_arena_free(). */
 qm_status qm_arena_xfree(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
 /* Destroys an arena: releases every span and frees the memory of qm_arena_create(); NULL is ignored.
@@ -224,13 +226,16 @@ size_t qm_arena_free_bytes(qm_arena* arena) QM_NOEXCEPT;
 
 /* ---- caches: objects of one size ----------------------------------------------------------------------------------- */
 
-/* The flags word of an allocation, its wait policy: what it may do before it fails. 0 is QM_RECLAIM if the context
+/* A slab is memory of the source, cut into objects. A magazine is a hart's stack of free objects; the depot keeps the
+ * cache's other magazines. A drain returns the objects of magazines to their slabs, and empty slabs to the source.
+ *
+ * The flags word of an allocation, its wait policy: what it may do before it fails. 0 is QM_RECLAIM if the context
  * allows it, else QM_ATOMIC. */
 typedef uint32_t qm_flags;
 #define QM_ATOMIC ((qm_flags)1)  /* any context: uses memory of the own hart, the depot, the slabs and the source */
 #define QM_RECLAIM ((qm_flags)2) /* also drains the idle memory of all harts, calls the reclaimers, and retries */
 #define QM_WAIT ((qm_flags)3)    /* as QM_RECLAIM, then waits for frees for 1 second */
-#define QM_WAIT_MS(ms) ((qm_flags)((qm_flags)3 | ((qm_flags)(ms) << 3))) /* ... or for @ms milliseconds */
+#define QM_WAIT_MS(ms) ((qm_flags)((qm_flags)3 | ((qm_flags)(ms) << 3))) /* ... or for @ms, 1 to 2^29 - 1 ms */
 #define QM_QUIET ((qm_flags)4) /* as QM_ATOMIC, but a failure starts no drain and is not reported */
 
 /* Flags of a cache. */
@@ -238,8 +243,8 @@ typedef uint32_t qm_flags;
 #define QM_NO_TRACE ((uint32_t)2)     /* it cannot be traced */
 #define QM_NO_POINTERS ((uint32_t)16) /* its objects hold no pointers to others: a leak scan does not read them */
 
-/* Constructs an object before its first use. Returns false if it cannot: the allocation continues as if memory were
- * exhausted. */
+/* Constructs an object when it leaves its slab. Returns false if it cannot: the allocation continues as if memory were
+ * exhausted. The destructor runs when the object returns to its slab, perhaps on another hart. */
 typedef bool (*qm_constructor)(void* object, void* priv);
 typedef void (*qm_destructor)(void* object, void* priv);
 
@@ -260,8 +265,8 @@ void* qm_cache_alloc(qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
 void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
-/* Frees an object; NULL does no harm. @cache must not be NULL: this is the fast path and does not check it. Misuse is
- * reported when it is found, and otherwise ignored. A build without QM_CHECKED finds a double free, a foreign
+/* Frees an object. NULL is a misuse without effect. @cache must not be NULL: this is the fast path and does not check
+ * it. Misuse is reported when it is found, and otherwise ignored. A build without QM_CHECKED finds a double free, a foreign
  * pointer and another cache's object when they come to a slab, in a drain at the latest; and when a full magazine
  * leaves the hart, which checks two of its objects. It does not find them if the same hart allocates them from its
  * magazine before that. */
@@ -279,10 +284,10 @@ void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_
  * QM_OK, the reserve is unchanged. Context: any, one call at a time for a cache. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
-/* Lets the objects freed last, at most @bytes bytes and 65535 objects, wait before they are used again; 0 ends it. They
- * are filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a
- * write to one, or its second free, is reported (qm_set_misuse_handler()). They leave too when memory is exhausted.
- * Each free takes O(object size). One call at a time for a cache.
+/* Lets the objects freed last, at most @bytes bytes and 65535 objects, wait before they are used again; 0 ends it. Each
+ * is filled with 0xa5, unless the cache has a constructor or destructor. A write to it is reported when it leaves, a
+ * second free at once (qm_set_misuse_handler()). All leave when memory is exhausted. Each free takes O(object size).
+ * One call at a time for a cache. After QM_TIMED_OUT the cache has no quarantine.
  * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache with QM_NO_TRACE,
  * and a quantum cache; QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
 qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
@@ -290,8 +295,9 @@ qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
 /* Returns the cache's idle memory to its source. Returns the number of bytes. */
 size_t qm_cache_reap(qm_cache* cache) QM_NOEXCEPT;
 
-/* Destroys the cache and frees all its memory; NULL is ignored. Returns QM_BUSY, and nothing is freed, while objects
- * are in use; QM_UNSAFE; QM_TIMED_OUT; QM_NOT_FOUND if @cache is not a cache or was destroyed. */
+/* Destroys the cache and frees all its memory; NULL is ignored. Returns QM_BUSY while objects are in
+ * use or a report stands on the cache; QM_UNSAFE; QM_TIMED_OUT; QM_NOT_FOUND if @cache is not a cache or was destroyed.
+ * Unless QM_OK, the cache stays usable. */
 qm_status qm_cache_destroy(qm_cache* cache) QM_NOEXCEPT;
 
 /* Numbers of a cache's objects. Exact while no operation on the cache is under way. */
@@ -329,8 +335,8 @@ void* qm_realloc_at(const qm_call_site* site, void* block, size_t size) QM_NOEXC
 void* qm_aligned_alloc_at(const qm_call_site* site, size_t alignment, size_t size) QM_NOEXCEPT;
 /* NULL is ignored; an address that is not a block is reported and ignored. */
 void qm_free(void* block) QM_NOEXCEPT;
-/* As qm_free(), and reports a size of another size class than that of the last qm_malloc(), qm_calloc() or
- * qm_realloc(). */
+/* As qm_free(), for a block of qm_malloc(), qm_calloc() or qm_realloc() whose last requested size is @size. If the size
+ * does not fit the block, this is reported, and the block is not freed. */
 void qm_free_sized(void* block, size_t size) QM_NOEXCEPT;
 /* Usable bytes of the block; 0 for NULL and for an address that is not a block. */
 size_t qm_usable_size(const void* block) QM_NOEXCEPT;

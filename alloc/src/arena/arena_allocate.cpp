@@ -230,7 +230,7 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   if (blocks_ != nullptr) [[unlikely]]
-    return counted(free_block(start, size != kAnySize ? size : 0));
+    return free_counted_block(start, size != kAnySize ? size : 0);
   const std::size_t whole = rounded(size);
   if (whole - 1 < quantum_cache_max_) return free_to_cache(start, whole);
   return free_segment(start, whole != kAnySize ? whole : 0, SegmentOwner::kUser);
@@ -238,19 +238,21 @@ Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
 
 /// A separate function, so that other frees save no registers for it.
 [[gnu::noinline]] Status Arena::free_to_cache(std::uintptr_t start, std::size_t size) noexcept {
-  return counted(quantum_caches_->free(*this, start, size));
+  const Status status = quantum_caches_->free(*this, start, size);
+  if (status != Status::kOk) count_refused_free();
+  return status;
+}
+
+/// The same for a block.
+[[gnu::noinline]] Status Arena::free_counted_block(std::uintptr_t start, std::size_t size) noexcept {
+  const Status status = free_block(start, size);
+  if (status != Status::kOk) count_refused_free();
+  return status;
 }
 
 void Arena::count_refused_free() noexcept {
   const LockGuard guard(lock_);
   ++counts_.bad_frees;
-}
-
-/// @returns the status of a free, which is counted if it was refused.
-Status Arena::counted(Status status) noexcept {
-  if (status != Status::kOk) [[unlikely]]
-    count_refused_free();
-  return status;
 }
 
 Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize, SegmentOwner::kUser); }
@@ -264,7 +266,7 @@ Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
 }
 
 Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept {
-  if (blocks_ != nullptr) return counted(free_block(start, size));
+  if (blocks_ != nullptr) return free_counted_block(start, size);
   if (owner == SegmentOwner::kUser && traced()) observer()->going(*this, start, size);
   SpanRange range;
   {

@@ -40,11 +40,13 @@ void qm_trace_shutdown(void) QM_NOEXCEPT;
  * force until it, or a pattern that matches it, is stopped: caches that are created later, such as the heap's classes
  * at the first allocation of a size, are traced from their first allocation. So a pattern that matches no existing
  * cache is no error. At most eight patterns are in force; one more fails with QM_NO_MEMORY.
- * Returns QM_OK, QM_NOT_FOUND, QM_REFUSED, QM_TIMED_OUT (a hart did not answer), QM_NO_MEMORY, QM_UNSAFE, QM_BUSY
- * (another command). */
+ * Returns QM_OK; QM_NOT_FOUND; QM_REFUSED; QM_INVALID for a pattern of 32 characters or more; QM_MISMATCH if the
+ * console has a cache keep counts or samples only; QM_TIMED_OUT if a hart does not answer; QM_NO_MEMORY; QM_UNSAFE before
+ * qm_trace_init() and in a panic; QM_BUSY while another command runs. */
 qm_status qm_trace_start(const char* caches) QM_NOEXCEPT;
 
-/* Ends recording; frees still remove records. Returns as qm_trace_start(). */
+/* Ends recording; frees still remove records. Returns as qm_trace_start(). After QM_TIMED_OUT nothing new is recorded;
+ * call it again. */
 qm_status qm_trace_stop(const char* caches) QM_NOEXCEPT;
 
 /* Drops all records and counts; recording continues if it was on. Returns as qm_trace_start(). */
@@ -81,7 +83,8 @@ typedef struct qm_trace_summary {
  * record, oldest first; for a pattern, one cache after the other. Each object that stays in use from beginning to end
  * is visited once; no object younger than the call is visited. Nothing is allocated, and the system continues to run.
  * @summary may be NULL.
- * Returns QM_OK; QM_NOT_FOUND; QM_ABORTED if the visit ended it; QM_BUSY while another iteration is running. */
+ * Returns QM_OK; QM_INVALID if @visit is NULL; QM_UNSAFE before qm_trace_init(); QM_NOT_FOUND; QM_ABORTED if a visit
+ * returned false; QM_BUSY while another iteration runs, as in a visit. */
 
 qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) QM_NOEXCEPT;
 
