@@ -14,6 +14,7 @@
 #include <qm/detail/page_map.hpp>
 
 #include "heap/c_status.hpp"
+#include "scan/scan_defect.hpp"
 #include "scan/scanner.hpp"
 
 namespace qm {
@@ -146,6 +147,7 @@ void Scanner::forget() noexcept {
 }
 
 void Scanner::note_hardware(unsigned hart) noexcept {
+  if (scan_defect == ScanDefect::kNoHardware) return;
   hardware_words_[hart] = static_cast<std::uint8_t>(hal::Port::hardware_roots(hardware_[hart]));
 }
 

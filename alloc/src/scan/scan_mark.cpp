@@ -7,6 +7,7 @@
 #include <qm/cache.hpp>
 #include <qm/detail/observer.hpp>
 
+#include "scan/scan_defect.hpp"
 #include "scan/scanner.hpp"
 
 namespace qm::scan {
@@ -112,10 +113,10 @@ void Scanner::look_inside() noexcept {
 
 void Scanner::mark_roots(std::uintptr_t sp) noexcept {
   phase_ = Phase::kStacks;  // marks all stacks before any word is read
-  platform()->visit(*this, sp);
+  visit_platform(*this, sp);
   phase_ = Phase::kRoots;
-  platform()->visit(*this, sp);
-  for (const qm_scan_root* root = first_root(); root != nullptr; root = root->next) {
+  visit_platform(*this, sp);
+  for (const qm_scan_root* root = read_roots(); root != nullptr; root = root->next) {
     look(reinterpret_cast<std::uintptr_t>(root));
     const auto start = reinterpret_cast<std::uintptr_t>(root->start);
     range(start, start + root->bytes);

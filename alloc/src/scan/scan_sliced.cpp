@@ -30,6 +30,7 @@
 #include <qm/scan.hpp>
 
 #include "heap/c_status.hpp"
+#include "scan/scan_defect.hpp"
 #include "scan/scanner.hpp"
 
 namespace qm::scan {
@@ -90,6 +91,7 @@ void Scanner::begin_sliced() noexcept {
 /// The interrupted context's registers lie in a frame of this stack. They are copied, because the frame is overwritten
 /// as soon as the hart goes on.
 void Scanner::note_registers(unsigned hart) noexcept {
+  if (scan_defect == ScanDefect::kNoRegisters) return;
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   const std::uintptr_t high = hal::Port::stack_bounds(frame).high;
   const std::size_t words = high > frame ? (high - frame) / sizeof(std::uintptr_t) : 0;
@@ -101,8 +103,8 @@ void Scanner::note_roots(std::uintptr_t sp) noexcept {
   auto* const first = reinterpret_cast<NotedRoot*>(map_start_ + candidates_ * sizeof(std::uintptr_t));
   const std::size_t room = (work_high_ - reinterpret_cast<std::uintptr_t>(first)) / sizeof(NotedRoot);
   RootNotes notes(first, first + room);
-  platform()->visit(notes, sp);
-  for (const qm_scan_root* root = first_root(); root != nullptr; root = root->next) {
+  visit_platform(notes, sp);
+  for (const qm_scan_root* root = read_roots(); root != nullptr; root = root->next) {
     const auto start = reinterpret_cast<std::uintptr_t>(root->start);
     if (!is_memory(start, root->bytes)) {
       damage(root->name != nullptr ? root->name : "");
