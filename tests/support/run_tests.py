@@ -409,6 +409,9 @@ if __name__ == "__main__":
     except Refused as refused:
         print(f"error: {refused}", file=sys.stderr)
         sys.exit(refused.status)
+    except BrokenPipeError:  # the reader has seen enough, as `./test --list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(3)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(3)
