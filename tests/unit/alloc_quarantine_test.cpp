@@ -382,6 +382,51 @@ TEST_F(QuarantineTest, a_record_ends_with_the_users_free_whatever_began_first) {
   }
 }
 
+/// Allocates or frees @p object, with a stack of its own for each @p path below 2^8.
+[[gnu::noinline]] void by_path(unsigned path, Cache& cache, void*& object, unsigned levels = 8) {
+  if (levels == 0) {
+    if (object == nullptr) {
+      object = cache.allocate();
+    } else {
+      cache.free(object);
+    }
+  } else if (path % 2 == 0) {
+    by_path(path / 2, cache, object, levels - 1);
+    asm volatile("# even" ::: "memory");  // two calls, neither in tail position
+  } else {
+    by_path(path / 2, cache, object, levels - 1);
+    asm volatile("# odd" ::: "memory");
+  }
+}
+
+// A free cannot allocate memory for its stack: the allocations before have left enough.
+TEST_F(QuarantineTest, each_free_has_its_stack_however_many_stacks_there_are) {
+  for (unsigned before = 0; before < 6; ++before) {  // so that each kind of stack comes when the memory is used up
+    begin_again({});
+    Cache* cache = make_waiting(8);
+    start_trace(Way::kRecords);
+    for (unsigned path = 0; path < 100; ++path) {
+      void* object = nullptr;
+      by_path(path, *cache, object);
+      ASSERT_NE(object, nullptr);
+      if (path < before) {
+        cache->free(object);
+        continue;
+      }
+      by_path(path + 128, *cache, object);
+      told.count = 0;
+      cache->free(object);
+      ASSERT_EQ(told.count, 1U);
+      trace::CallStack stack;
+      std::uint32_t id = 0;
+      ASSERT_TRUE(trace::stack_of(told.last.freed_by, stack, id)) << before << " " << path;
+    }
+    stop_trace(Way::kRecords);
+    EXPECT_EQ(cache->set_quarantine(0), Status::kOk);
+    expect_whole(*cache);
+  }
+}
+
 TEST_F(QuarantineTest, of_random_writes_and_second_frees_each_is_reported) {
   constexpr std::size_t kWaiting = 37;
   test::Random random;

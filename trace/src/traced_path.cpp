@@ -147,7 +147,7 @@ constexpr bool kStoresAnyStack = false;
   // If the image does not mark the allocator's frames, the stack includes them, and those of the slow half are
   // different.
   const bool may_store = kStoresAnyStack || ranges_.trace.high != ranges_.trace.low;
-  if (handle == kNoStack && may_store) handle = stacks.intern(id, stack_key);
+  if (handle == kNoStack && may_store && !leaves_too_little()) handle = stacks.intern(id, stack_key);
   if (handle < kFirstHandle) return {};
   // release: pairs with find_lately(). Only handles of stored stacks with frames are put here.
   recent_.at({NativeFrames::return_address(frame), NativeFrames::next(frame)}).store(handle, std::memory_order_release);

@@ -193,6 +193,7 @@ void Tracer::shutdown() noexcept {
   set_observer(nullptr);
   trace_cache_ = nullptr;
   open_.store(0, std::memory_order_relaxed);
+  stacks_left_.store(0, std::memory_order_relaxed);
   directory_ = nullptr;
   cache_limit_ = 0;
   records.initialize({}, {}, 0);

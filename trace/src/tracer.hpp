@@ -307,7 +307,8 @@ class Tracer final : public Observer {
                 StackHandle stack) noexcept;
   [[nodiscard]] bool count_off(TracedSource& one, std::uint32_t& handle) noexcept;
   static void note_losses(HartTrace& mine, const StackEntry* stack, std::uint32_t context) noexcept;
-  [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
+  [[nodiscard]] bool leaves_too_little() const noexcept;
+  [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame, bool may_grow) noexcept;
   [[nodiscard]] std::uint32_t capture(const TracedSource& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;
   void reserve_stacks() noexcept;
@@ -343,6 +344,9 @@ class Tracer final : public Observer {
   Config config_;
   Cache* trace_cache_ = nullptr;        ///< kmem_trace
   std::atomic<std::uint32_t> open_{0};  ///< 1: stacks and tables have their memory
+  /// Bytes that stacks of allocations leave for those of frees and faults, which cannot allocate memory.
+  std::atomic<std::uint32_t> stacks_left_{0};
+  static constexpr std::uint32_t kStacksForFrees = 8 * StackEntry::bytes(kStackDepth);
   DirectoryPart* directory_ = nullptr;
   WalkRanges ranges_;  ///< frames are stored as distances from the start of `plain`
   KnownContext known_[hal::Port::kMaxHarts];

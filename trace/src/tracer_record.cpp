@@ -33,15 +33,22 @@ std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
 
 // ---- allocate -------------------------------------------------------------------------------------------------------
 
-StackHandle Tracer::store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept {
+/// Whether the memory for stacks should grow, so that frees and faults have some for theirs.
+[[gnu::noinline]] bool Tracer::leaves_too_little() const noexcept {
+  const std::uint32_t left = stacks_left_.load(std::memory_order_relaxed);
+  return left != 0 && stacks.is_short_of(left);
+}
+
+StackHandle Tracer::store_stack(std::uint16_t owner, std::uintptr_t frame, bool may_grow) noexcept {
   StackKey key;
   KeyWalk walked(key, ranges_.plain.low);
   walk(frame, ranges_, walked);
   const std::uint32_t id = walked.finish(key, owner);
+  if (may_grow && leaves_too_little()) static_cast<void>(add_stacks());
   for (;;) {
     const StackHandle handle = stacks.intern(id, key);
     if (handle != kStackNoMemory) return handle;
-    if (owner == kNoOwner || !add_stacks()) {
+    if (!may_grow || !add_stacks()) {
       stacks.note_failure();
       return handle;
     }
@@ -50,7 +57,7 @@ StackHandle Tracer::store_stack(std::uint16_t owner, std::uintptr_t frame) noexc
 
 /// Walks and stores the stack, and stores the context. @returns Record::stack_context.
 std::uint32_t Tracer::capture(const TracedSource& one, std::uintptr_t frame) noexcept {
-  const StackHandle handle = store_stack(one.number, frame);
+  const StackHandle handle = store_stack(one.number, frame, true);
   char label[128];
   std::size_t length = 0;
   {
@@ -365,19 +372,16 @@ void Tracer::resized(Arena& arena, std::uintptr_t start, std::size_t requested, 
 void Tracer::need_stacks() noexcept {
   const CommandToken held(hal::kBroadcastDeadlineMs);
   if (held.status() == Status::kOk) (void)open();
+  stacks_left_.store(kStacksForFrees, std::memory_order_relaxed);
 }
 
 std::uint32_t Tracer::stack(std::uintptr_t frame) noexcept {
   // acquire: pairs with the release in open(). A free must not allocate memory for stacks.
-  return open_.load(std::memory_order_acquire) != 0 ? store_stack(kNoOwner, frame) : kNoStack;
+  return open_.load(std::memory_order_acquire) != 0 ? store_stack(kNoOwner, frame, false) : kNoStack;
 }
 
 std::uint32_t Tracer::stack_of_allocation(std::uintptr_t frame) noexcept {
-  // For this stack, and for those of frees and faults that come before the next allocation.
-  constexpr std::size_t kLeft = 8 * StackEntry::bytes(kStackDepth);
-  if (open_.load(std::memory_order_acquire) == 0) return kNoStack;
-  if (stacks.is_short_of(kLeft)) static_cast<void>(add_stacks());
-  return store_stack(kNoOwner, frame);
+  return open_.load(std::memory_order_acquire) != 0 ? store_stack(kNoOwner, frame, true) : kNoStack;
 }
 
 std::uint32_t Tracer::allocating_stack(Cache& cache, void* object) noexcept {
