@@ -15,7 +15,7 @@ namespace alloc_scan_roots_test {
 
 using namespace qm;
 
-/// Where the pointers to the objects are. Complements, where the test itself needs an address.
+/// Where the pointers to the objects are; of the word, its complement.
 struct Places {
   void* in_range;
   std::array<void*, 16> stack;

@@ -258,13 +258,13 @@ class alignas(HartCache) Cache : public Traceable {
 
   /// Limits how many objects are outside their slabs: those that users hold, and those in magazines, in the depot, in
   /// the reserve and in quarantine. An allocation at the limit first uses idle objects: those of the depot and, if it
-  /// may wait, those in the magazines of all harts. If there are none it calls @p callback, and fails if that frees
-  /// none.
+  /// may wait, those in the magazines of all harts. If there are none it calls @p callback, and tries once
+  /// more if that returns true.
   ///
   /// A limit below the present count returns idle objects to their slabs, those in magazines only where
   /// hal::may_ask_harts(). Objects that users hold return as usual when they are freed.
   /// @param[in] objects 0: no limit.
-  /// @param[in] callback called in the context of the allocation; returns whether to try once more.
+  /// @param[in] callback called in the context of the allocation; may free objects.
   /// @returns kOk; kNoMemory if there is no memory in which to keep the callback: nothing has changed then.
   /// Context: any.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;

@@ -101,8 +101,8 @@ struct ExhaustionReport {
 };
 
 struct ExhaustionConfig {
-  /// Called after a failure. No lock is held. It allocates only with WaitPolicy::kQuiet. Context: that of the failed
-  /// allocation; for an atomic allocation that of finish_drain(), or of the allocation itself if there is no
+  /// Called after a failure. No lock is held. It may allocate only with WaitPolicy::kQuiet. Context: that of the
+  /// failed allocation; for an atomic allocation that of finish_drain(), or of the allocation itself if there is no
   /// `drain_wanted`.
   void (*report)(const ExhaustionReport& report) noexcept = nullptr;
   /// Called after an atomic allocation has failed: wakes the task that calls finish_drain(). Context: any, interrupt

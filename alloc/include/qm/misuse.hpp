@@ -2,8 +2,8 @@
 /// Misuse of caches and of the heap, and how it is reported.
 ///
 ///     misuse                               found                                                 by
-///     free of null, of a foreign address,  when the address passes from a magazine to its slab,  every build
-///     of an inner address; double free     or earlier
+///     free of null, of a foreign address,  when it passes from a magazine to its slab, or        every build
+///     of an inner address; double free     earlier
 ///                                          at the free                                           QM_CHECKED, no magazines
 ///     free to a destroyed cache            at the next slow path, until its place is used again  every build
 ///     free with a wrong size               at the free                                           the heap
@@ -16,8 +16,8 @@
 ///     access outside, or after the free    at the access                                         guarded samples
 ///
 /// Each misuse that is found is reported once to the handler; that of a live cache is counted in CacheStats::misuses. A
-/// bad free is ignored; a damaged redzone or poison is repaired. If a hart allocates an object that was freed twice
-/// from its magazine before the second free is found, nothing is found, and two users have the object.
+/// bad free is ignored; a damaged redzone or poison is repaired. If an object that was freed twice is allocated from a
+/// magazine before the second free is found, it is not found, and two users have it.
 
 #include <atomic>
 #include <cstddef>

@@ -96,8 +96,8 @@ qm_status qm_attach_hart(void) QM_NOEXCEPT;
  * it is attached again. Returns as qm_attach_hart(). */
 qm_status qm_detach_hart(void) QM_NOEXCEPT;
 
-/* Moves idle memory to the base arena. Returns by how many bytes the base arena's free memory has grown. Elsewhere than
- * where the caller may wait for other harts, their magazines keep their objects. */
+/* Moves idle memory to the base arena. Returns by how many bytes the base arena's free memory has grown. Where
+ * the caller may not wait for other harts, the magazines of these keep their objects. */
 size_t qm_reclaim(void) QM_NOEXCEPT;
 
 /* qm_base_arena(): the arena of all memory, from which caches allocate slabs unless they name a source.
@@ -266,10 +266,10 @@ void* qm_cache_alloc(qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
 /* Frees an object. NULL is a misuse without effect. @cache must not be NULL: this is the fast path and does not check
- * it. Misuse is reported when it is found, and otherwise ignored. A build without QM_CHECKED finds a double free, a foreign
- * pointer and another cache's object when they come to a slab, in a drain at the latest; and when a full magazine
- * leaves the hart, which checks two of its objects. It does not find them if the same hart allocates them from its
- * magazine before that. */
+ * it. Misuse is reported when it is found, and otherwise ignored. A build without QM_CHECKED finds a double free, a
+ * foreign pointer and another cache's object when they come to a slab, in a drain at the latest; and when a full
+ * magazine leaves the hart, which checks two of its objects. It does not find them if the same hart allocates them
+ * from its magazine before that. */
 void qm_cache_free(qm_cache* cache, void* object) QM_NOEXCEPT;
 
 /* Allocates up to @count objects. Returns the number allocated; fewer iff the next single allocation would have
@@ -295,8 +295,8 @@ qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
 /* Returns the cache's idle memory to its source. Returns the number of bytes. */
 size_t qm_cache_reap(qm_cache* cache) QM_NOEXCEPT;
 
-/* Destroys the cache and frees all its memory; NULL is ignored. Returns QM_BUSY while objects are in
- * use or a report stands on the cache; QM_UNSAFE; QM_TIMED_OUT; QM_NOT_FOUND if @cache is not a cache or was destroyed.
+/* Destroys the cache and frees all its memory; NULL is ignored. Returns QM_BUSY while objects are in use
+ * or a report stands on the cache; QM_UNSAFE; QM_TIMED_OUT; QM_NOT_FOUND if @cache is not a cache or was destroyed.
  * Unless QM_OK, the cache stays usable. */
 qm_status qm_cache_destroy(qm_cache* cache) QM_NOEXCEPT;
 

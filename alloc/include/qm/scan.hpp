@@ -149,8 +149,8 @@ class LeakScan {
   /// Asked after each pass whether to go on. Context: that of run_sliced().
   using GoOn = bool (*)(void* argument) noexcept;
   /// As run(), beside running harts. They stand still once in each pass, while the scan notes the roots; it reads
-  /// memory without a lock and with interrupts enabled. It repeats the pass until 16 passes in a row have reached none of
-  /// the objects that all passes before have missed. So code that moves a pointer during the scan does not make it
+  /// memory without a lock and with interrupts enabled. It repeats the pass until 16 passes in a row have reached none
+  /// of the objects that all passes before have missed. So code that moves a pointer during the scan does not make it
   /// report an object in use. The next scan reports what is leaked during this one.
   /// @param[in] go_on nullptr: always.
   /// @returns as run(); kAborted if @p go_on returned false, or if slabs came and went too fast for many passes;
