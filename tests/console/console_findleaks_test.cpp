@@ -4,6 +4,7 @@
 #include "machine.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <set>
@@ -92,33 +93,42 @@ TEST_F(FindLeaks, tells_the_stack_of_what_was_traced) {
   discard();
 }
 
-// QM_STEPS is the number of scans in all. Each of them finds all planted heads and objects, and no other.
+// QM_STEPS is the number of scans in all. Each of them finds all planted heads and objects, and no other. Only while the
+// board's clock of 10 MHz counts from 0x80000000 to 0x88000000, a time on a stack looks like an address of RAM and may
+// keep a planted object.
 TEST_F(FindLeaks, finds_planted_heads_under_churn_and_never_accuses_what_is_held) {
-  constexpr std::uint64_t kEach = 4, kHeads = 6 * kEach, kObjects = 20 * kEach;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t kEach = 40, kHeads = 6 * kEach, kObjects = 20 * kEach;
+  constexpr std::chrono::seconds kFirst{205}, kLast{240};  // of the board's clock: 214 s to 228 s
   const char* const asked = std::getenv("QM_STEPS");
   const int scans = asked != nullptr ? std::atoi(asked) : 40;
-  const std::vector<ReportRow> plant = machine().rows("workload run plant 4 list");
+  const std::vector<ReportRow> plant = machine().rows("workload run plant 40 list");
+  const Clock::time_point begin = Clock::now();
   const std::vector<std::uint64_t> listed = addresses(plant, "leaked");
   ASSERT_EQ(listed.size(), kObjects);
   const std::set<std::uint64_t> planted(listed.begin(), listed.end());
   run("workload start hold");
   run("workload start churn 1000000000");
-  int exact = 0;
+  int exact = 0, looked_at = 0;
   std::uint64_t bytes = 0;
   std::string others;  // heads and objects that the other scans found
   for (int scan = 0; scan < scans; ++scan) {
+    const Clock::duration before = Clock::now() - begin;
     const Report report = find(scan % 2 == 0 ? "findleaks" : "findleaks sliced");
+    const bool is_exact = report.leaks == kHeads && report.objects == kObjects;
     EXPECT_LE(report.objects, kObjects);
     for (const std::uint64_t one : accused(report)) EXPECT_TRUE(planted.contains(one)) << std::hex << one;
-    if (report.leaks != kHeads || report.objects != kObjects) {
-      others += " " + std::to_string(report.leaks) + "/" + std::to_string(report.objects);
-      continue;
+    EXPECT_TRUE(!is_exact || bytes == 0 || bytes == report.bytes);
+    if (is_exact) bytes = report.bytes;
+    if (before > kFirst && before < kLast) continue;
+    ++looked_at;
+    if (is_exact) ++exact;
+    if (!is_exact) {
+      others += " " + std::to_string(scan) + ": " + std::to_string(report.leaks) + "/" + std::to_string(report.objects);
     }
-    ++exact;
-    EXPECT_TRUE(bytes == 0 || bytes == report.bytes);
-    bytes = report.bytes;
   }
-  EXPECT_EQ(exact, scans) << "heads/objects of the others:" << others;
+  EXPECT_EQ(exact, looked_at) << "heads/objects of the others:" << others;
+  EXPECT_GT(looked_at, scans / 2);
   run("workload stop");
   // The objects that were held are free again: the scan has lost none of them.
   EXPECT_TRUE(machine().wait_for_text("hold: held "));

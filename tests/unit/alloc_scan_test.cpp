@@ -339,6 +339,15 @@ TEST_F(ScanTest, looks_at_declared_roots_until_they_are_taken_back) {
   EXPECT_NE(qm_scan_remove_root(nullptr), 0);
 }
 
+TEST_F(ScanTest, takes_no_word_of_a_cache_for_a_pointer_to_an_object) {
+  constexpr std::size_t kNodes = 200;  // of several slabs, the first object of each among them
+  for (std::size_t i = 0; i < kNodes; ++i) static_cast<void>(node());
+  qm_scan_root root{cache_, Cache::bytes(1), "structure", nullptr};
+  ASSERT_EQ(scan::add_root(root), Status::kOk);
+  EXPECT_EQ(find().heads, kNodes);
+  EXPECT_EQ(scan::remove_root(root), Status::kOk);
+}
+
 TEST_F(ScanTest, reads_the_whole_words_of_a_root_and_none_of_those_that_lie_partly_in_it) {
   static std::array<void*, 5> words;
   std::array<Hidden, 5> nodes;

@@ -8,6 +8,7 @@
 #include <qm/detail/observer.hpp>
 
 #include "scan/scan_defect.hpp"
+#include "segments/blocks.hpp"
 #include "scan/scanner.hpp"
 
 namespace qm::scan {
@@ -94,11 +95,23 @@ void Scanner::stack(const hal::StackBounds& whole, std::uintptr_t sp) noexcept {
   if (sp >= whole.low && sp < whole.high) range(sp, whole.high);
 }
 
+bool Scanner::is_block(const Page& page) noexcept {
+  return page.owner->kind() == RegistryKind::kArena && static_cast<const Arena*>(page.owner)->blocks_ != nullptr;
+}
+
+/// Whether a block that was entered as [start, end) is still the same: during a pass beside running harts it may be
+/// freed and cut into others, whose headers and notes are not pointers.
+bool Scanner::is_still_block(std::uintptr_t start, std::uintptr_t end) noexcept {
+  const auto& header = *reinterpret_cast<const BlockHeader*>(start - sizeof(BlockHeader));
+  return BlockHeader::is_allocated(header.address(), glance(header.word), glance(header.seal), end - start);
+}
+
 /// Reads the words of an object. Of a magazine, which an operation has in hand, it reads the objects that are in it,
 /// and not those that were in it before.
 void Scanner::look_into(const Place& place) noexcept {
   const std::uintptr_t start = place.start();
   const std::uintptr_t end = map_.end_of(place);
+  if (is_sliced_ && is_block(*place.page) && !is_still_block(start, end)) return;
   if (place.page->kind != Page::Kind::kMagazines) return look_at_words(start, end);
   auto& magazine = *reinterpret_cast<Magazine*>(start);
   const auto slots = reinterpret_cast<std::uintptr_t>(magazine.slots());

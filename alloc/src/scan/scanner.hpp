@@ -154,6 +154,8 @@ class Scanner final : public Roots {
   void reach(const Place& place) noexcept;
   void look_inside() noexcept;
   void look_into(const Place& place) noexcept;
+  [[nodiscard]] static bool is_block(const Page& page) noexcept;
+  [[nodiscard]] static bool is_still_block(std::uintptr_t start, std::uintptr_t end) noexcept;
   void look_at_words(std::uintptr_t low, std::uintptr_t high) noexcept;
   void hold(std::uintptr_t address) noexcept;
   // scan_sliced.cpp

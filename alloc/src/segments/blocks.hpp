@@ -105,6 +105,14 @@ struct BlockHeader {
   }
   void add(BlockFlag flag) noexcept { set(bytes(), (word & kFlags) | flag, kind()); }
   void drop(BlockFlag flag) noexcept { set(bytes(), word & kFlags & ~std::uint32_t{flag}, kind()); }
+  /// Whether @p word and @p seal are a sound header at @p address of an allocated block with @p usable bytes: for a
+  /// header that may change meanwhile.
+  [[nodiscard]] static bool is_allocated(std::uintptr_t address, std::uint32_t word, std::uint32_t seal,
+                                         std::size_t usable) noexcept {
+    const std::size_t note = (word & kNoted) != 0 ? sizeof(BlockNote) : 0;
+    return (word & kFree) == 0 && std::size_t{word >> kFlagBits} * kUnit == sizeof(BlockHeader) + usable + note &&
+           (seal ^ block_seal(address, word ^ seal % kKinds)) < kKinds;
+  }
   /// Destroys the header: an operation that still has its address does not take it for one.
   void erase() noexcept { seal = ~seal; }
 

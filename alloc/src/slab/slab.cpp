@@ -213,7 +213,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   if (!kCallSites && region_.load(kFollowed)->has(header)) [[likely]]
     return;
   if (no_touch_) return no_touch_support().enter(*this, slab);  // region_ of a no-touch layer is empty
-  widen(slab.start, header + sizeof(Slab));
+  widen(slab.start, header);
 }
 
 /// Removes an empty slab from the layer. Lock held.

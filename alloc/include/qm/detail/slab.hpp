@@ -363,7 +363,7 @@ class SlabLayer {
   [[nodiscard]] ObjectState object_state(Slab* slab, const void* address) const noexcept;
   [[nodiscard, gnu::noinline]] ObjectState classify_no_touch(const void* address) noexcept;
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
-  void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
+  void widen(std::uintptr_t first, std::uintptr_t header) noexcept;
   /// Whether @p header, which a mask has found, may be read: it lies in a memory region or, if slabs of this layer lie
   /// in none, between the first and the last slab that the layer ever had. Then it is memory, but perhaps of another
   /// cache, whose header says so, or of any user. Inlined, because a function that calls none needs no frame.
