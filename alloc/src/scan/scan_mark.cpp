@@ -99,8 +99,7 @@ bool Scanner::is_block(const Page& page) noexcept {
   return page.owner->kind() == RegistryKind::kArena && static_cast<const Arena*>(page.owner)->blocks_ != nullptr;
 }
 
-/// Whether a block that was entered as [start, end) is still the same: during a pass beside running harts it may be
-/// freed and cut into others, whose headers and notes are not pointers.
+/// Whether a block that was entered as [start, end) is still the same.
 bool Scanner::is_still_block(std::uintptr_t start, std::uintptr_t end) noexcept {
   const auto& header = *reinterpret_cast<const BlockHeader*>(start - sizeof(BlockHeader));
   return BlockHeader::is_allocated(header.address(), glance(header.word), glance(header.seal), end - start);
@@ -111,7 +110,13 @@ bool Scanner::is_still_block(std::uintptr_t start, std::uintptr_t end) noexcept 
 void Scanner::look_into(const Place& place) noexcept {
   const std::uintptr_t start = place.start();
   const std::uintptr_t end = map_.end_of(place);
-  if (is_sliced_ && is_block(*place.page) && !is_still_block(start, end)) return;
+  if (is_sliced_ && is_block(*place.page)) {
+    // During a pass the block may be freed and cut into others, whose headers and notes are not pointers.
+    constexpr std::size_t kStep = 256;
+    for (std::uintptr_t at = start; at < end && is_still_block(start, end); at += kStep)
+      look_at_words(at, std::min(at + kStep, end));
+    return;
+  }
   if (place.page->kind != Page::Kind::kMagazines) return look_at_words(start, end);
   auto& magazine = *reinterpret_cast<Magazine*>(start);
   const auto slots = reinterpret_cast<std::uintptr_t>(magazine.slots());
