@@ -266,6 +266,7 @@ Blocks::Header* Blocks::give(Header* block, std::uintptr_t start) noexcept {
   } else {
     after->add(kAfterFree);
   }
+  if (block->is_noted()) block->note().erase();
   std::uint32_t flags = block->word & kAfterFree;
   if (first != block) {
     flags = first->word & kAfterFree;
@@ -294,7 +295,8 @@ bool Blocks::resize(Header* block, std::size_t bytes) noexcept {
   if (bytes > room) return false;
   if (bytes <= now && now - bytes < kLeast && !is_followed) return true;
   const bool is_noted = block->is_noted();
-  const Note note = is_noted ? block->note() : Note{};  // the place of the note may change
+  const Note note = is_noted ? block->note() : Note{};
+  if (is_noted) block->note().erase();  // its place may change
   if (is_followed) {
     remove(after);
     after->erase();

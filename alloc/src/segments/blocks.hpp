@@ -53,6 +53,8 @@ struct BlockNote {
     site = of;
   }
   [[nodiscard]] bool is_sound() const noexcept { return seal == own_seal(); }
+  /// After the block is freed, or has another size. What is left in memory must not look like a pointer to a leak scan.
+  void erase() noexcept { seal = handle = ~std::uint32_t{0}; }
 
  private:
   [[nodiscard]] std::uint32_t own_seal() const noexcept {
