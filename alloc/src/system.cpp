@@ -28,25 +28,21 @@ namespace qm {
 
 namespace {
 
-/// A cache of memory blocks for other caches.
-struct BlockCache {
+/// The caches that other caches are made from: one for their structures, and one for each size of magazine block.
+struct OwnCache {
   const char* name;
-  unsigned words;  ///< of a block
+  unsigned words;  ///< of an object; 0: a cache's structure
 };
-#if defined(QM_MAGAZINES)
-constexpr BlockCache kBlockCaches[] = {{"kmem_magazine", internal::kBlockWords},
-                                       {"kmem_magazine_29", 32},
-                                       {"kmem_magazine_61", internal::kMostBlockWords}};
+constexpr OwnCache kOwnCaches[] = {{"kmem_cache", 0},
+                                   {"kmem_magazine", internal::kBlockWords},
+                                   {"kmem_magazine_29", 32},
+                                   {"kmem_magazine_61", internal::kMostBlockWords}};
 static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
-#else
-constexpr BlockCache kBlockCaches[] = {{"kmem_magazine", internal::kMostBlockWords}};
-#endif
-constexpr unsigned kBlockKinds = sizeof kBlockCaches / sizeof kBlockCaches[0];
 
 /// The number of the cache for a block size, from 0.
 constexpr unsigned kind_of_block(unsigned words) noexcept {
   unsigned kind = 0;
-  while (kind + 1 < kBlockKinds && kBlockCaches[kind].words < words) ++kind;
+  while (kOwnCaches[1 + kind].words < words) ++kind;
   return kind;
 }
 
@@ -57,56 +53,48 @@ static_assert(kStartTags >= kFirstTags);
 
 }  // namespace
 
-/// The caches that other caches are made from. They have no magazines of their own.
+/// The caches of kOwnCaches. They have no magazines of their own.
 class InternalCaches {
  public:
   /// Bytes of their structures.
-  static std::size_t bytes(unsigned harts) noexcept {
-    const unsigned count = 1 + kBlockKinds + (is_linked(internal::use_slab_headers) ? 1 : 0);
-    return count * Cache::bytes(harts);
-  }
+  static constexpr std::size_t bytes(unsigned harts) noexcept { return kCount * Cache::bytes(harts); }
   /// @param[in] place bytes(harts) for them, aligned as a cache is.
   Status initialize(std::uintptr_t place, unsigned harts) noexcept {
     const std::size_t each = Cache::bytes(harts);
-    Status status = Status::kOk;
-    const auto make = [&](CacheConfig config) noexcept {
-      Cache* const cache = new (reinterpret_cast<void*>(place)) Cache;
-      place += each;
-      config.flags |= cache_flags::kNoMagazines;
-      if (status == Status::kOk) status = cache->initialize(config, nullptr, harts);
-      if (status == Status::kOk) status = registry_add(RegistryKind::kCache, *cache);
-      return cache;
-    };
-    of_caches_ = make({.name = "kmem_cache", .object_size = each, .alignment = alignof(HartCache)});
-    for (unsigned kind = 0; kind < kBlockKinds; ++kind) {
-      of_blocks_[kind] = make({.name = kBlockCaches[kind].name,
-                               .object_size = kBlockCaches[kind].words * sizeof(void*),
-                               // Magazines of different harts share no line of the processor's cache.
-                               .alignment = SlabLayer::kColourBytes,
-                               .flags = cache_flags::kNoTrace});
+    for (unsigned which = 0; which < kCount; ++which, place += each) {
+      caches_[which] = new (reinterpret_cast<void*>(place)) Cache;
+      const Status status = make(*caches_[which], kOwnCaches[which], each, harts);
+      if (status != Status::kOk) return status;
     }
-    if (is_linked(internal::use_slab_headers)) {
-      internal::use_slab_headers(*make({.name = "kmem_slab",
-                                        .object_size = SlabLayer::kExternalBytes,
-                                        .alignment = alignof(ExternalSlab),
-                                        .flags = cache_flags::kNoTrace}));
-    }
-    if (status == Status::kOk) harts_ = harts;
-    return status;
+    harts_ = harts;
+    return Status::kOk;
   }
   void forget() noexcept { harts_ = 0; }
 
   /// The cache of caches' structures.
-  [[nodiscard]] Cache& of_caches() noexcept { return *of_caches_; }
-  [[nodiscard]] Cache& of_blocks_of_kind(unsigned kind) noexcept { return *of_blocks_[kind]; }
+  [[nodiscard]] Cache& of_caches() noexcept { return *caches_[0]; }
   /// The cache of blocks of @p words words.
-  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return of_blocks_of_kind(kind_of_block(words)); }
+  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return *caches_[1 + kind_of_block(words)]; }
+  [[nodiscard]] Cache& of_blocks_of_kind(unsigned kind) noexcept { return *caches_[1 + kind]; }
   /// 0: no cache can be made.
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
 
  private:
-  Cache* of_caches_ = nullptr;
-  Cache* of_blocks_[kBlockKinds] = {};
+  static constexpr unsigned kCount = sizeof kOwnCaches / sizeof kOwnCaches[0];
+
+  static Status make(Cache& cache, const OwnCache& own, std::size_t structure_bytes, unsigned harts) noexcept {
+    const bool is_of_caches = own.words == 0;
+    CacheConfig config;
+    config.name = own.name;
+    config.object_size = is_of_caches ? structure_bytes : own.words * sizeof(void*);
+    // Magazines of different harts share no line of the processor's cache.
+    config.alignment = is_of_caches ? alignof(HartCache) : SlabLayer::kColourBytes;
+    config.flags = cache_flags::kNoMagazines | (is_of_caches ? 0 : cache_flags::kNoTrace);
+    const Status status = cache.initialize(config, nullptr, harts);
+    return status == Status::kOk ? registry_add(RegistryKind::kCache, cache) : status;
+  }
+
+  Cache* caches_[kCount] = {};
   unsigned harts_ = 0;
 };
 
@@ -125,11 +113,11 @@ bool is_memory(const MemoryRange& range) noexcept {
 }  // namespace
 
 /// Bytes of the allocator's own caches and, behind them, the first tags. They lie at the start of the first range.
-static std::size_t own_bytes(unsigned harts) noexcept {
+constexpr std::size_t own_bytes(unsigned harts) noexcept {
   return round_up(InternalCaches::bytes(harts) + kStartTags * sizeof(BoundaryTag), Blocks::kUnit);
 }
 /// Bytes of the pages that have these.
-static std::size_t first_bytes(unsigned harts) noexcept { return round_up(own_bytes(harts), kPage); }
+constexpr std::size_t first_bytes(unsigned harts) noexcept { return round_up(own_bytes(harts), kPage); }
 
 /// Gives the heap the parts of a range beside its whole pages, for blocks.
 static void add_remains(std::uintptr_t start, std::uintptr_t end) noexcept {
@@ -159,6 +147,8 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   }
   if (status == Status::kOk) status = caches.initialize(first, harts);
   if (status == Status::kOk && open_trace != nullptr) open_trace();
+  if (status == Status::kOk && is_linked(internal::initialize_slab_headers))
+    status = internal::initialize_slab_headers();
   if (status == Status::kOk && is_linked(internal::initialize_page_arena)) status = internal::initialize_page_arena();
   if (status == Status::kOk && is_linked(heap::initialize)) status = heap::initialize();
   if (status != Status::kOk) return status;

@@ -346,9 +346,10 @@ TEST_F(GuardsTest, c_has_the_same) {
   EXPECT_EQ(qm_guard_stop(), QM_OK);
   EXPECT_EQ(guards::stats().slots, 0U);
   // By time: the next allocation on a slow path that is late enough.
-  ASSERT_EQ(qm_guard_heap(0, 1), QM_OK);
+  constexpr std::uint32_t kMs = 50;  // longer than a busy machine takes from one allocation to the next
+  ASSERT_EQ(qm_guard_heap(0, kMs), QM_OK);
   const std::uint64_t start = hal::Port::ticks();
-  while (hal::Port::ticks() - start < 2 * hal::ticks_of(1)) {
+  while (hal::Port::ticks() - start < 2 * hal::ticks_of(kMs)) {
   }
   {
     const hal::InterruptGuard masked;

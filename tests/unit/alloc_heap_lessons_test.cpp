@@ -85,11 +85,11 @@ TEST_F(HeapLessons, without_memory_there_is_a_null_whatever_the_wait_policy) {
 }
 
 // A tag before each block: 64 bytes took 128.
-TEST_F(HeapLessons, powers_of_two_take_a_header_and_a_unit_more_at_most) {
+TEST_F(HeapLessons, powers_of_two_take_a_header_more_at_most) {
   for (std::size_t size = 16; size <= 2048; size *= 2) {
     void* block = heap::allocate(size);
     EXPECT_GE(heap::usable_size(block), size);
-    EXPECT_LT(heap::usable_size(block) - size, 2 * heap::kAlignment);  // a rest too small for a block belongs to it
+    EXPECT_LT(heap::usable_size(block) - size, heap::kAlignment);
     heap::free(block);
   }
 }

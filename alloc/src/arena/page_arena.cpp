@@ -10,18 +10,15 @@ namespace qm {
 namespace {
 
 constexpr std::size_t kQuantumCacheMax = 8192;
-/// In less memory, the caches' structures and idle pages would take too much of it.
-constexpr std::size_t kLeastForCaches = 8 * kQuantumCacheMax;
 
 constinit Arena pages;
 
 }  // namespace
 
 Status internal::initialize_page_arena() noexcept {
-  const bool has_caches = base_arena().stats().total >= kLeastForCaches;
   // Constructed anew: shutdown() leaves it as it was.
   return (new (&pages) Arena)
-      ->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = has_caches ? kQuantumCacheMax : 0});
+      ->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = kQuantumCacheMax});
 }
 
 Arena& page_arena() noexcept { return pages; }

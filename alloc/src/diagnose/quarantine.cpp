@@ -15,7 +15,6 @@ namespace {
 
 constexpr unsigned kWords = (sizeof(Quarantine) + sizeof(void*) - 1) / sizeof(void*);
 static_assert(kWords <= internal::kMostBlockWords);
-static_assert(kWords <= internal::kMostBlockWords);
 
 /// A checking build poisons, sums and checks every free object itself.
 bool is_summed(const Cache& cache) noexcept { return !kChecked && (cache.flags() & cache_flags::kNoTouch) == 0; }
