@@ -71,9 +71,20 @@ void churn(unsigned harts) {
 
 TEST_F(QuarantineThreads, nothing_is_lost_while_it_begins_and_ends) {
   churn(test::harts());  // gives the allocator's own caches, the page map and the trace their memory
-  const std::size_t before = free_bytes();
-  churn(test::harts());
-  EXPECT_EQ(free_bytes(), before);
+  // The arenas keep the pages of their boundary tags, and the most tags at once depend on how the harts interleave: a
+  // later round may need one page more than the first. What is lost is lost again in each round.
+  constexpr unsigned kRounds = 10;
+  std::size_t before = free_bytes();
+  unsigned rounds_that_took = 0;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    churn(test::harts());
+    if (free_bytes() != before) {
+      ++rounds_that_took;
+      EXPECT_EQ(before - free_bytes(), 4096U);
+      before = free_bytes();
+    }
+  }
+  EXPECT_LE(rounds_that_took, 1U);
 }
 
 }  // namespace alloc_quarantine_threads_test
