@@ -28,16 +28,26 @@ namespace qm {
 
 namespace {
 
-/// The caches that other caches are made from: one for their structures, and one for each size of magazine block.
+/// The caches that other caches are made from: one for their structures, one for each size of magazine block, and one
+/// for the headers of no-touch slabs.
 struct OwnCache {
   const char* name;
   unsigned words;  ///< of an object; 0: a cache's structure
+  unsigned alignment;
 };
-constexpr OwnCache kOwnCaches[] = {{"kmem_cache", 0},
-                                   {"kmem_magazine", internal::kBlockWords},
-                                   {"kmem_magazine_29", 32},
-                                   {"kmem_magazine_61", internal::kMostBlockWords}};
-static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
+constexpr OwnCache kOwnCaches[] = {{"kmem_cache", 0, alignof(HartCache)},
+// Magazines of different harts share no line of the processor's cache.
+#if defined(QM_MAGAZINES)
+                                   {"kmem_magazine", internal::kBlockWords, SlabLayer::kColourBytes},
+                                   {"kmem_magazine_29", 32, SlabLayer::kColourBytes},
+                                   {"kmem_magazine_61", internal::kMostBlockWords, SlabLayer::kColourBytes},
+#else
+                                   {"kmem_magazine", internal::kMostBlockWords, SlabLayer::kColourBytes},
+#endif
+                                   {"kmem_slab", SlabLayer::kExternalBytes / sizeof(void*), alignof(ExternalSlab)}};
+constexpr unsigned kSlabHeaders = sizeof kOwnCaches / sizeof kOwnCaches[0] - 1;  ///< the last of them
+static_assert(SlabLayer::kExternalBytes % sizeof(void*) == 0);
+static_assert(!kMagazines || internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
 /// The number of the cache for a block size, from 0.
 constexpr unsigned kind_of_block(unsigned words) noexcept {
@@ -46,7 +56,20 @@ constexpr unsigned kind_of_block(unsigned words) noexcept {
   return kind;
 }
 
+CacheConfig config_of(const OwnCache& own, std::size_t structure_bytes) noexcept {
+  const bool is_of_caches = own.words == 0;
+  CacheConfig config;
+  config.name = own.name;
+  config.object_size = is_of_caches ? structure_bytes : own.words * sizeof(void*);
+  config.alignment = own.alignment;
+  config.flags = cache_flags::kNoMagazines | (is_of_caches ? 0 : cache_flags::kNoTrace);
+  return config;
+}
+
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
+/// Whether the structure of kmem_slab lies beside those of the other internal caches. It would be the first object of
+/// kmem_cache, which takes a page for it: with small pages, memory is scarce.
+constexpr bool kSlabHeadersBeside = kPage < 4096;
 /// Enough for a heap of blocks alone, with the spare tags of the arenas.
 constexpr std::size_t kStartTags = 12;
 static_assert(kStartTags >= kFirstTags);
@@ -57,44 +80,48 @@ static_assert(kStartTags >= kFirstTags);
 class InternalCaches {
  public:
   /// Bytes of their structures.
-  static constexpr std::size_t bytes(unsigned harts) noexcept { return kCount * Cache::bytes(harts); }
+  static std::size_t bytes(unsigned harts) noexcept { return count() * Cache::bytes(harts); }
   /// @param[in] place bytes(harts) for them, aligned as a cache is.
   Status initialize(std::uintptr_t place, unsigned harts) noexcept {
     const std::size_t each = Cache::bytes(harts);
-    for (unsigned which = 0; which < kCount; ++which, place += each) {
-      caches_[which] = new (reinterpret_cast<void*>(place)) Cache;
-      const Status status = make(*caches_[which], kOwnCaches[which], each, harts);
+    for (unsigned which = 0; which < count(); ++which, place += each) {
+      Cache& cache = *new (reinterpret_cast<void*>(place)) Cache;
+      caches_[which] = &cache;
+      Status status = cache.initialize(config_of(kOwnCaches[which], each), nullptr, harts);
+      if (status == Status::kOk) status = registry_add(RegistryKind::kCache, cache);
       if (status != Status::kOk) return status;
     }
     harts_ = harts;
     return Status::kOk;
+  }
+  /// Makes kmem_slab if no-touch caches are linked, and a slab of kmem_cache in memory that is large enough.
+  Status finish() noexcept {
+    Status status = Status::kOk;
+    if (kSlabHeadersBeside && base_arena().stats().total >= internal::kLeastForCaches)
+      static_cast<void>(internal::prepare_cache());
+    if (!is_linked(internal::use_slab_headers)) return status;
+    if constexpr (!kSlabHeadersBeside)
+      caches_[kSlabHeaders] = Cache::create(config_of(kOwnCaches[kSlabHeaders], 0), &status);
+    if (caches_[kSlabHeaders] != nullptr) internal::use_slab_headers(*caches_[kSlabHeaders]);
+    return status;
   }
   void forget() noexcept { harts_ = 0; }
 
   /// The cache of caches' structures.
   [[nodiscard]] Cache& of_caches() noexcept { return *caches_[0]; }
   /// The cache of blocks of @p words words.
-  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return *caches_[1 + kind_of_block(words)]; }
+  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return of_blocks_of_kind(kind_of_block(words)); }
   [[nodiscard]] Cache& of_blocks_of_kind(unsigned kind) noexcept { return *caches_[1 + kind]; }
   /// 0: no cache can be made.
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
 
  private:
-  static constexpr unsigned kCount = sizeof kOwnCaches / sizeof kOwnCaches[0];
-
-  static Status make(Cache& cache, const OwnCache& own, std::size_t structure_bytes, unsigned harts) noexcept {
-    const bool is_of_caches = own.words == 0;
-    CacheConfig config;
-    config.name = own.name;
-    config.object_size = is_of_caches ? structure_bytes : own.words * sizeof(void*);
-    // Magazines of different harts share no line of the processor's cache.
-    config.alignment = is_of_caches ? alignof(HartCache) : SlabLayer::kColourBytes;
-    config.flags = cache_flags::kNoMagazines | (is_of_caches ? 0 : cache_flags::kNoTrace);
-    const Status status = cache.initialize(config, nullptr, harts);
-    return status == Status::kOk ? registry_add(RegistryKind::kCache, cache) : status;
+  /// How many have their structures in the first pages.
+  static unsigned count() noexcept {
+    return kSlabHeaders + (kSlabHeadersBeside && is_linked(internal::use_slab_headers) ? 1 : 0);
   }
 
-  Cache* caches_[kCount] = {};
+  Cache* caches_[kSlabHeaders + 1] = {};
   unsigned harts_ = 0;
 };
 
@@ -113,11 +140,11 @@ bool is_memory(const MemoryRange& range) noexcept {
 }  // namespace
 
 /// Bytes of the allocator's own caches and, behind them, the first tags. They lie at the start of the first range.
-constexpr std::size_t own_bytes(unsigned harts) noexcept {
+static std::size_t own_bytes(unsigned harts) noexcept {
   return round_up(InternalCaches::bytes(harts) + kStartTags * sizeof(BoundaryTag), Blocks::kUnit);
 }
 /// Bytes of the pages that have these.
-constexpr std::size_t first_bytes(unsigned harts) noexcept { return round_up(own_bytes(harts), kPage); }
+static std::size_t first_bytes(unsigned harts) noexcept { return round_up(own_bytes(harts), kPage); }
 
 /// Gives the heap the parts of a range beside its whole pages, for blocks.
 static void add_remains(std::uintptr_t start, std::uintptr_t end) noexcept {
@@ -147,8 +174,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   }
   if (status == Status::kOk) status = caches.initialize(first, harts);
   if (status == Status::kOk && open_trace != nullptr) open_trace();
-  if (status == Status::kOk && is_linked(internal::initialize_slab_headers))
-    status = internal::initialize_slab_headers();
+  if (status == Status::kOk) status = caches.finish();
   if (status == Status::kOk && is_linked(internal::initialize_page_arena)) status = internal::initialize_page_arena();
   if (status == Status::kOk && is_linked(heap::initialize)) status = heap::initialize();
   if (status != Status::kOk) return status;

@@ -94,9 +94,9 @@ TEST_F(FindLeaks, tells_the_stack_of_what_was_traced) {
   discard();
 }
 
-// QM_STEPS is the number of scans in all. Each of them finds all planted heads and objects, and no other. One scan in 40
-// may find fewer: a number in a register may look like an address. While the board's clock of 10 MHz counts from
-// 0x80000000 to 0x88000000 many do, so that those scans do not count.
+// QM_STEPS is the number of scans. No scan may accuse an object that was not planted. A scan may find fewer than all if a
+// number in a register looks like the address of a planted object: at most one in 40. While the board's clock of 10 MHz
+// counts from 0x80000000 to 0x88000000, its values look like addresses: the scans of that time are not counted.
 TEST_F(FindLeaks, finds_planted_heads_under_churn_and_never_accuses_what_is_held) {
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t kEach = 4, kHeads = 6 * kEach, kObjects = 20 * kEach;

@@ -16,11 +16,14 @@ mkdir -p "$work"
 unpack_third_party freertos-kernel 'the kernel FreeRTOS' \
   'git clone https://github.com/FreeRTOS/FreeRTOS-Kernel && tar --zstd -cf freertos-kernel.tar.zst FreeRTOS-Kernel'
 images='model deleted above small regions hart_locals no_frames'
+# RV32 has the example's options for small heaps, RV64 the library's defaults.
+options=()
+if [ "$xlen" = 64 ]; then options=(-D QM_MAGAZINES=ON -D QM_PAGE_BYTES=4096); fi
 launcher=()
 if command -v ccache >/dev/null; then launcher=(-D CMAKE_C_COMPILER_LAUNCHER=ccache -D CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 quietly cmake -G Ninja -S "$source/tests/integrations/freertos" -B "$work/build" -D CMAKE_BUILD_TYPE=RelWithDebInfo \
   --toolchain "$source/cmake/toolchains/riscv$xlen.cmake" -D FREERTOS_KERNEL_PATH="$work/FreeRTOS-Kernel" \
-  -D QM_UNITY=ON -D QM_PCH=ON "${launcher[@]}"
+  -D QM_UNITY=ON -D QM_PCH=ON "${options[@]}" "${launcher[@]}"
 # shellcheck disable=SC2086 # a list
 quietly cmake --build "$work/build" --target firmware $images
 firmware=$work/build/example/firmware.elf

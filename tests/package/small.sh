@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# The single-file form in a firmware in C of its own, for one hart: small.sh firmware|leak|picolibc SOURCE COMPILER_PREFIX XLEN LIBGCC COMPILER_FLAGS...
+# The single-file form in a firmware in C of its own, for one hart: small.sh firmware|little|leak|picolibc SOURCE COMPILER_PREFIX XLEN LIBGCC COMPILER_FLAGS...
 #
 # The firmware of tests/package/small runs in QEMU. `leak` has the trace and prints the holders of memory: these must be
 # the objects that it lost, with the functions that lost them. The allocator's bytes in either image are limited.
-# GDB's commands must print the same objects. `picolibc` is `leak` with picolibc's own start and linker script, which
-# defines the end of the text but not its start: each stack ends where the program began.
+# GDB's commands must print the same objects. `little` has the least memory for a heap, 2 KB on RV32 and 2.5 KB on
+# RV64. `picolibc` is `leak` with picolibc's own start and linker script, which defines the end of the text but not its
+# start: each stack ends where the program began.
 set -eu -o pipefail
 program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
 most=43520 says='the allocator works' flags=("$@")
-if [ "$program" != firmware ]; then
+if [ "$program" = leak ] || [ "$program" = picolibc ]; then
   most=71168 says='the trace works'
   flags+=(-g -fno-omit-frame-pointer -fno-optimize-sibling-calls)
 fi
@@ -17,6 +18,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 case $program in
   firmware) form=(--no-magazines) ;;
+  little)
+    form=(--no-magazines --page-bytes 512)
+    flags+=("-DLITTLE_BYTES=$((1536 + 16 * xlen))")
+    ;;
   leak) form=(--no-magazines --page-bytes 512) ;;
   picolibc) form=() ;;
 esac

@@ -110,6 +110,36 @@ TEST_F(Regions, begins_at_the_first_whole_page_wherever_the_memory_begins) {
   }
 }
 
+TEST_F(Regions, the_allocators_own_caches_have_their_structures_in_the_first_pages) {
+  ASSERT_EQ(initialize(std::array{piece(0, kRegion)}, 1), Status::kOk);
+  const MemoryRange first = internal::first_pages();
+  RegistryCursor<Cache> caches;
+  for (const char* name : {"kmem_cache", "kmem_magazine", "kmem_slab"}) {
+    const Cache* const cache = caches.find(name);
+    ASSERT_NE(cache, nullptr) << name;
+    const auto address = reinterpret_cast<std::uintptr_t>(cache);
+    // Large pages have room for the structures of more caches, which kmem_slab is the first of.
+    const bool lies_in_slab = name == std::string_view{"kmem_slab"} && SlabLayer::kPageBytes >= 4096;
+    EXPECT_EQ(address >= first.start && address - first.start < first.size, !lies_in_slab) << name;
+  }
+}
+
+TEST_F(Regions, pages_have_quantum_caches_from_64_KiB_on) {
+  for (const std::size_t bytes : {std::size_t{56 * 1024}, kRegion}) {
+    ASSERT_EQ(initialize(std::array{piece(0, bytes)}, 1), Status::kOk);
+    attach_hart(0);
+    RegistryCursor<Cache> caches;
+    EXPECT_EQ(caches.find("kpages_4096") != nullptr, bytes == kRegion);
+    const std::size_t before = base_arena().stats().free;
+    const std::uintptr_t page = page_arena().allocate(4096);
+    EXPECT_NE(page, 0U);
+    EXPECT_EQ(page_arena().free(page, 4096), Status::kOk);
+    reclaim();
+    EXPECT_GE(base_arena().stats().free + 4096, before) << "but for boundary tags";
+    shutdown();
+  }
+}
+
 TEST_F(Regions, refuses_harts_and_ranges_that_cannot_be) {
   const std::array one{piece(0, kRegion)};
   EXPECT_EQ(add_memory(piece(kRegion, kRegion)), Status::kInvalid);  // before initialize()

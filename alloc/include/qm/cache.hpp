@@ -568,7 +568,8 @@ class alignas(HartCache) Cache : public Traceable {
   }
   [[nodiscard]] void* hold_back(void* object) noexcept;
   std::size_t empty_quarantine() noexcept;
-  void change_quarantine(Quarantine::Entry* table, std::uint32_t capacity, std::size_t bytes) noexcept;
+  void change_quarantine(Quarantine& quarantine, Quarantine::Entry* table, std::uint32_t capacity,
+                         std::size_t bytes) noexcept;
   void end_quarantine() noexcept;
   [[nodiscard]] CacheExtra* need_extra() noexcept;
   void free_extra() noexcept;

@@ -3,7 +3,8 @@
 ///
 ///     base             all memory given to initialize(), by pages
 ///       kheap          blocks of the heap
-///       kpages         pages for users, with quantum caches kpages_4096, kpages_8192; if the program calls page_arena()
+///       kpages         pages for users, if the program calls page_arena(); with quantum caches kpages_4096 and
+///                      kpages_8192 if initialize() is given at least 64 KiB
 ///       ...            the slabs of all caches that name no source
 ///       kmem_cache, kmem_magazine*      caches of Cache structures and of magazines; without magazines of their own
 ///       kmem_slab                       the headers of no-touch slabs; if the program has no-touch caches
@@ -85,9 +86,12 @@ std::size_t trim() noexcept;
 /// Memory for the structures of caches; for class Cache only.
 namespace internal {
 /// Parts of initialize(), linked with the feature they set up: page_arena.cpp with the first call of page_arena(),
-/// slab_no_touch.cpp with the first no-touch cache.
+/// slab_no_touch.cpp with the first no-touch cache, whose slabs have their headers in @p cache.
 [[gnu::weak]] Status initialize_page_arena() noexcept;
-[[gnu::weak]] Status initialize_slab_headers() noexcept;
+[[gnu::weak]] void use_slab_headers(Cache& cache) noexcept;
+/// Memory given to initialize() from which on it makes caches of pages and a slab for later caches. In less memory they
+/// would take too much of it.
+inline constexpr std::size_t kLeastForCaches = std::size_t{64} << 10;
 /// The place of the allocator's first caches and boundary tags, before the first memory region, together with the page
 /// below, whose end may belong to the heap.
 [[nodiscard]] MemoryRange first_pages() noexcept;
@@ -99,7 +103,7 @@ bool prepare_cache() noexcept;
 /// A block of at least @p words words, at most kMostBlockWords, for data of caches other than magazines; allocated from
 /// kmem_magazine*.
 inline constexpr unsigned kBlockWords = 16;  ///< words of the smallest block
-inline constexpr unsigned kMostBlockWords = 64;
+inline constexpr unsigned kMostBlockWords = kMagazines ? 64 : 128 / sizeof(void*);
 [[nodiscard]] void* allocate_block(unsigned words) noexcept;
 void free_block(void* block, unsigned words) noexcept;
 /// An empty magazine of the smallest size for @p rounds objects, or of the largest size; nullptr if there is no memory.

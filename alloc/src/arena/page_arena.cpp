@@ -16,9 +16,10 @@ constinit Arena pages;
 }  // namespace
 
 Status internal::initialize_page_arena() noexcept {
+  const bool has_caches = base_arena().stats().total >= internal::kLeastForCaches;
   // Constructed anew: shutdown() leaves it as it was.
   return (new (&pages) Arena)
-      ->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = kQuantumCacheMax});
+      ->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = has_caches ? kQuantumCacheMax : 0});
 }
 
 Arena& page_arena() noexcept { return pages; }

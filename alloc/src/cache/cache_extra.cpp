@@ -7,6 +7,8 @@
 
 namespace qm {
 
+static_assert(sizeof(CacheExtra) <= internal::kMostBlockWords * sizeof(void*));
+
 constinit std::atomic<const internal::ReserveCalls*> internal::reserve_calls{nullptr};
 constinit std::atomic<const internal::QuarantineCalls*> internal::quarantine_calls{nullptr};
 

@@ -186,8 +186,8 @@ std::size_t Cache::inspect_quarantine() noexcept {
 }
 
 /// Ends the quarantine, or replaces its table. @param[in] table nullptr: ends it.
-void Cache::change_quarantine(Quarantine::Entry* table, std::uint32_t capacity, std::size_t bytes) noexcept {
-  Quarantine& quarantine = *this->quarantine();
+void Cache::change_quarantine(Quarantine& quarantine, Quarantine::Entry* table, std::uint32_t capacity,
+                              std::size_t bytes) noexcept {
   quarantine.shut();
   empty_quarantine();
   Quarantine::Entry* const former = quarantine.entries();
@@ -197,7 +197,7 @@ void Cache::change_quarantine(Quarantine::Entry* table, std::uint32_t capacity, 
 }
 
 void Cache::end_quarantine() noexcept {
-  change_quarantine(nullptr, 0, 0);
+  change_quarantine(*extra()->quarantine.load(std::memory_order_acquire), nullptr, 0, 0);
   internal::free_block(extra()->quarantine.exchange(nullptr, std::memory_order_acq_rel), kWords);
 }
 
@@ -206,7 +206,7 @@ Status Cache::set_quarantine(std::size_t bytes) noexcept {
   if (bytes == 0) {
     if ((state_.load(std::memory_order_relaxed) & trace_state::kGuardsFrees) == 0)
       state_.fetch_and(~trace_state::kQuarantine, std::memory_order_seq_cst);
-    if (quarantine() != nullptr) change_quarantine(nullptr, 0, 0);
+    if (Quarantine* const present = quarantine(); present != nullptr) change_quarantine(*present, nullptr, 0, 0);
     return Status::kOk;
   }
   std::size_t capacity = bytes / object_size();
@@ -232,7 +232,8 @@ Status Cache::set_quarantine(std::size_t bytes) noexcept {
   // release: pairs with the acquire in quarantine_calls().
   internal::quarantine_calls.store(&kCalls, std::memory_order_release);
   if (Observer* trace = observer(); trace != nullptr) trace->need_stacks();
-  change_quarantine(reinterpret_cast<Quarantine::Entry*>(table), static_cast<std::uint32_t>(capacity), bytes);
+  change_quarantine(*extra->quarantine.load(std::memory_order_relaxed), reinterpret_cast<Quarantine::Entry*>(table),
+                    static_cast<std::uint32_t>(capacity), bytes);
   const Status status = close_push(trace_state::kQuarantine);
   if (status != Status::kOk) static_cast<void>(set_quarantine(0));
   return status;

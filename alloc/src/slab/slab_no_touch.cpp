@@ -24,17 +24,7 @@ std::uint32_t priority_of(std::uintptr_t start) noexcept {
 
 }  // namespace
 
-Status internal::initialize_slab_headers() noexcept {
-  CacheConfig config;
-  config.name = "kmem_slab";
-  config.object_size = SlabLayer::kExternalBytes;
-  config.alignment = alignof(ExternalSlab);
-  config.flags = cache_flags::kNoTrace | cache_flags::kNoMagazines;
-  Status status = Status::kOk;
-  Cache* const cache = Cache::create(config, &status);
-  if (cache != nullptr) headers = &cache->slabs();
-  return status;
-}
+void internal::use_slab_headers(Cache& cache) noexcept { headers = &cache.slabs(); }
 
 struct NoTouch {
   /// A slab is a whole number of the source's quanta, with room for at least eight objects: with both powers of two
