@@ -97,7 +97,7 @@ class InternalCaches {
   /// Makes kmem_slab if no-touch caches are linked, and a slab of kmem_cache in memory that is large enough.
   Status finish() noexcept {
     Status status = Status::kOk;
-    if (kSlabHeadersBeside && base_arena().stats().total >= internal::kLeastForCaches)
+    if (kSlabHeadersBeside && base_arena().stats().total >= internal::kLeastToPrepareCaches)
       static_cast<void>(internal::prepare_cache());
     if (!is_linked(internal::use_slab_headers)) return status;
     if constexpr (!kSlabHeadersBeside)

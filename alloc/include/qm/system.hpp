@@ -89,9 +89,9 @@ namespace internal {
 /// slab_no_touch.cpp with the first no-touch cache, whose slabs have their headers in @p cache.
 [[gnu::weak]] Status initialize_page_arena() noexcept;
 [[gnu::weak]] void use_slab_headers(Cache& cache) noexcept;
-/// Memory given to initialize() from which on it makes caches of pages and a slab for later caches. In less memory they
-/// would take too much of it.
-inline constexpr std::size_t kLeastForCaches = std::size_t{64} << 10;
+/// From this much memory on, initialize() makes the caches of pages and a slab for later caches in advance. In less
+/// memory they would take too much of it.
+inline constexpr std::size_t kLeastToPrepareCaches = std::size_t{64} << 10;
 /// The place of the allocator's first caches and boundary tags, before the first memory region, together with the page
 /// below, whose end may belong to the heap.
 [[nodiscard]] MemoryRange first_pages() noexcept;

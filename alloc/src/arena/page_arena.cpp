@@ -16,7 +16,7 @@ constinit Arena pages;
 }  // namespace
 
 Status internal::initialize_page_arena() noexcept {
-  const bool has_caches = base_arena().stats().total >= internal::kLeastForCaches;
+  const bool has_caches = base_arena().stats().total >= internal::kLeastToPrepareCaches;
   // Constructed anew: shutdown() leaves it as it was.
   return (new (&pages) Arena)
       ->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = has_caches ? kQuantumCacheMax : 0});
