@@ -1,6 +1,7 @@
 #include "fake_console.hpp"
 
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -20,6 +21,10 @@ void FakeConsole::boot() {
 }
 
 int FakeConsole::serve() {
+  sigset_t pipe;  // blocked for this thread: a client may be gone while it is answered, and that only ends the service
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   try {
     for (;;) {
       char bytes[256];
