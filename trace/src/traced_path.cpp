@@ -123,9 +123,9 @@ constexpr bool kStoresAnyStack = false;
   const std::intptr_t handle = load_followed(recent_.at(from));
   if (handle == kNoStack) return {};
   const StackEntry& entry = stacks.at_handle(static_cast<std::size_t>(handle));
-  const std::uintptr_t packed = context.packed | static_cast<std::uintptr_t>(handle);
+  const std::intptr_t packed = static_cast<std::int32_t>(context.packed) | handle;  // signed: as RV64 loads it
   if (!is_stack_of(entry, from, context)) return {};
-  return {&entry, packed};
+  return {&entry, static_cast<std::uintptr_t>(packed)};
 }
 
 [[gnu::always_inline]] inline KnownStack Tracer::find_in_depot(Cache& cache, std::uintptr_t frame) noexcept {

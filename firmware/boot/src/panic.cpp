@@ -102,7 +102,7 @@ void halt_others() noexcept {
     while ((others >> hart & 1) != 0 && hart_states[hart].halted.load(std::memory_order_acquire) == Halted::kNot &&
            hal::Port::ticks() < end) {
       hal::privilege::clear_ipi();
-      hal::privilege::set_timer(hal::Port::ticks() + ms);
+      hal::Port::set_timer(hal::Port::ticks() + ms);
       hal::Port::wait_for_interrupt();
     }
   }

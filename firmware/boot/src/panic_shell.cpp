@@ -77,7 +77,7 @@ void panic_write(std::string_view bytes) noexcept {
 void panic_pause() noexcept {
   // The timer ends the `wfi`. Interrupts are masked, so neither the timer nor the serial line is served.
   QM_CSR_SET(QM_XIE, 1u << QM_TIMER_INTERRUPT);
-  hal::privilege::set_timer(hal::Port::ticks() + hal::ticks_of(1));
+  hal::Port::set_timer(hal::Port::ticks() + hal::ticks_of(1));
   hal::Port::wait_for_interrupt();
 }
 

@@ -53,7 +53,7 @@ void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
 }  // namespace
 
 void arm_timer(HartState& hart) noexcept {
-  hal::privilege::set_timer(std::min({hart.asleep ? kForever : hart.next_tick, hart.next_wake, hart.next_cut}));
+  hal::Port::set_timer(std::min({hart.asleep ? kForever : hart.next_tick, hart.next_wake, hart.next_cut}));
 }
 
 void sleep_until_interrupt(HartState& hart) noexcept {
