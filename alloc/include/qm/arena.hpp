@@ -144,8 +144,8 @@ class Arena : public Traceable {
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
   Status free(std::uintptr_t start) noexcept;
 
-  /// Allocates @p size at a start that @p alignment allows. It uses a segment that has room for it wherever the segment
-  /// begins, or the smallest that is large enough; if neither will do, an imported span; then any free segment.
+  /// Allocates @p size at a start that @p alignment allows. It tries in turn: a free segment with room for the size
+  /// wherever the segment begins, or the smallest one that is large enough; an imported span; any free segment.
   /// Bypasses the quantum caches; free it with free_constrained().
   /// @returns as allocate(): 0 only if no aligned range is free in the arena or in its sources. A source with its own
   ///          import function is not searched for alignment, since that function knows sizes only.
@@ -160,9 +160,9 @@ class Arena : public Traceable {
   /// uses a segment that has room to spare, if there is one; else the lowest start that meets the constraint. With
   /// kNext it uses the next start above the last allocation, or a segment with room to spare if the first 16 candidates
   /// do not meet the constraint. Bypasses the quantum caches; free it with free_constrained().
-  /// @returns 0 only if no range in the arena meets the constraint, nor one that its sources can supply, and for a
-  ///          constraint that is malformed or cannot be met. A source with its own import function is not searched for
-  ///          a constraint, since that function knows sizes only.
+  /// @returns 0 only if the constraint is malformed or cannot be met, or if no range meets it in the arena or among
+  ///          those that its sources can supply. A source with its own import function is not searched for a
+  ///          constraint, since that function knows sizes only.
   /// Complexity: that of instant fit if a segment has room to spare; else O(free segments large enough), in lock holds
   ///             of 16 candidates each, and the first call as that of next fit.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,

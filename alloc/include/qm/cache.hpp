@@ -247,10 +247,10 @@ class alignas(HartCache) Cache : public Traceable {
   static constexpr std::size_t kBulkChunk = 16;
 
   /// Keeps @p objects constructed objects in reserve for allocations that may not wait: in an interrupt handler, with
-  /// interrupts masked, with a lock held, or WaitPolicy::kAtomic. As many of these allocations as the reserve has
-  /// objects cannot fail, whatever happens to memory. Frees that take the slow path, later refills and trim() fill the
-  /// reserve again; until then stats().reserved is below stats().reserve. The reserve's objects count against the
-  /// limit.
+  /// interrupts masked, with a lock held, or WaitPolicy::kAtomic. If the reserve has n objects, n of these allocations
+  /// cannot fail, whatever happens to memory. Frees that take the slow path, later refills and trim() fill the reserve
+  /// again; until then stats().reserved is below stats().reserve.
+  /// The reserve's objects count against the limit.
   /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines.
   ///          Unless kOk the reserve is unchanged.
   /// Complexity: O(objects). Context: any; may reclaim where hal::may_ask_harts(). One call at a time for a cache.
@@ -369,8 +369,8 @@ class alignas(HartCache) Cache : public Traceable {
 
   // ---- for the trace ------------------------------------------------------------------------------------------------
 
-  /// About how many allocations follow one that takes the slow path before the next that does: a magazine is half full
-  /// on average when it is loaded.
+  /// About how many allocations take the fast path between two that take the slow path: a magazine is half full on
+  /// average when it is loaded.
   [[nodiscard]] int weight() const noexcept { return depot_.half_rounds(); }
   /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
@@ -392,8 +392,8 @@ class alignas(HartCache) Cache : public Traceable {
   /// Closes the per-hart cache of every hart that has an open one, and opens it to the mode that the state word allows.
   /// @returns kTimedOut if a hart does not answer; kUnsafe unless hal::may_ask_harts().
   Status close_hart_caches() noexcept;
-  /// Sets @p flags of the state word, kQuarantine among them, and then closes the push of every hart. @returns as
-  /// close_hart_caches(); the flags stay set.
+  /// Sets @p flags of the state word, kQuarantine among them, and then closes the push of every hart: each free takes
+  /// the slow path. @returns as close_hart_caches(); the flags stay set.
   Status close_push(std::uint32_t flags) noexcept;
   /// Moves hart @p hart's magazines to the depot; its per-hart cache stays closed until it is filled again. On that
   /// hart, interrupts masked.

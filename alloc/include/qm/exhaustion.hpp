@@ -167,13 +167,13 @@ using Attempt = std::uintptr_t (*)(void* argument) noexcept;
 /// Context: any; where not hal::may_ask_harts() it is an atomic failure.
 [[nodiscard]] std::uintptr_t reclaim_and_retry(const Request& request, Attempt attempt, void* argument) noexcept;
 
-/// A function that calls a callable `std::uintptr_t()`, which it gets as its argument.
+/// Returns a function that takes a callable `std::uintptr_t()` as its argument and calls it.
 template <class Callable>
 [[nodiscard]] constexpr Attempt attempt_of(Callable&) noexcept {
   return [](void* callable) noexcept { return (*static_cast<Callable*>(callable))(); };
 }
 
-/// The same with a callable.
+/// As reclaim_and_retry() above, but @p attempt is a callable.
 template <class Callable>
 [[nodiscard]] std::uintptr_t reclaim_and_retry(const Request& request, Callable&& attempt) noexcept {
   return reclaim_and_retry(request, attempt_of(attempt), &attempt);

@@ -57,8 +57,8 @@ struct Config {
 Status start(const Config& config) noexcept;
 /// Selects a cache.
 /// @returns kNotFound if there is no pool; kRefused for a no-trace, no-touch or quantum cache, one with a constructor
-///          or a destructor, one with a larger alignment than a place, and, unless it is a cache of the heap, one
-///          without magazines, one whose objects are larger than a place, and any in a build with call sites; kTimedOut
+///          or a destructor, and one with a larger alignment than a place; kRefused for a cache that is not the heap's
+///          if it has no magazines, if its objects are larger than a place, and in any build with call sites; kTimedOut
 ///          if a hart does not answer: not selected; kUnsafe as start().
 /// Complexity: a broadcast to the harts that have magazines. Context: hal::may_ask_harts(); the cache must not be
 ///             destroyed meanwhile.
@@ -100,7 +100,7 @@ struct Stats {
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
 /// Called on each hart by a periodic interrupt, 10 to 1000 times a second. The hart's next operation on each of up to
 /// 48 selected caches then takes the slow path. An allocation there counts (Config::every), and is sampled if a sample
-/// is due. By time, a call does nothing until a sample is due. Without on_tick(), allocations from magazines that never
+/// is due. With Config::ms, a call does nothing until then. Without on_tick(), allocations from magazines that never
 /// run empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 
@@ -124,8 +124,8 @@ std::size_t verify() noexcept;
 namespace internal {
 /// Functions that the allocator calls once guards were started. An image that never calls start() does not link them.
 struct Calls {
-  /// Once !may_pass(): a sample of a selected cache, nullptr: a block; of @p bytes at @p alignment. Its stack begins at
-  /// @p frame. @returns nullptr if there is none after all.
+  /// Called after may_pass() returned false: makes a sample of @p bytes at @p alignment for the selected @p cache, or a
+  /// block if that is nullptr. Its stack begins at @p frame. @returns nullptr if there is no sample after all.
   void* (*allocate)(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept;
   /// @returns whether the address is in the pool; then the object was freed, or the misuse reported.
   bool (*free)(void* object, std::uintptr_t frame) noexcept;
@@ -137,7 +137,7 @@ struct Calls {
   bool (*covers)(std::uintptr_t address) noexcept;
   bool (*find)(std::uintptr_t address, Guarded& guarded) noexcept;
   std::size_t (*verify)() noexcept;
-  /// Makes the observer's functions for a free look for a guarded object first.
+  /// Changes the observer's functions for frees so that they first look for a guarded object.
   void (*wrap)(TracedPath& path) noexcept;
   void (*created)(Cache& cache) noexcept;
   /// Whether users hold guarded objects of the cache; if not, its freed ones are forgotten.
@@ -151,10 +151,10 @@ struct Calls {
 extern constinit std::atomic<const Calls*> calls;
 /// Whether the heap is selected.
 extern constinit std::atomic<bool> samples_heap;
-/// Allocations until the next sample. By time it is not above 0: allocate() decides.
+/// Allocations until the next sample. If samples are by time (Config::ms), it is never above 0, and allocate() decides.
 extern constinit std::atomic<std::int32_t> left;
-/// Counts @p allocations, unless a sample is due. Two harts at once may count only one of them. @returns false if one
-/// is.
+/// Counts @p allocations unless a sample is due. If two harts call it at once, it may count the allocations of only one
+/// of them. @returns false if a sample is due.
 [[nodiscard, gnu::always_inline]] inline bool may_pass(int allocations) noexcept {
   const std::int32_t now = left.load(std::memory_order_relaxed);
   if (now <= 0) return false;

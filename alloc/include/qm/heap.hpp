@@ -12,8 +12,8 @@
 ///     free() = qm_free()            class from the page's tag; puts the object into its per-hart cache
 ///       qm_heap_free_slow()           the cache's slow half; a block; nullptr; an address that is no block
 ///
-/// A class gets its cache with its first allocations while the caches of all classes take little of the memory; later
-/// only if it holds many blocks. Until then its objects are blocks (docs/decisions/blocks.md).
+/// While the caches of all classes take little of the memory, a class gets its cache with its first allocations; later
+/// it gets one only if it holds many blocks. Until then its objects are blocks (docs/decisions/blocks.md).
 ///
 /// An object is in a slab iff its page has a tag; every other address goes to `kheap`, which reads the header before
 /// the address if the address is in one of its spans. So the heap detects an address that it never handed out, wherever

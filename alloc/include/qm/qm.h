@@ -119,9 +119,9 @@ void qm_trap_leave(void) QM_NOEXCEPT;
 
 /* ---- misuse ------------------------------------------------------------------------------------------------------- */
 
-/* The kind of misuse. Only a build with QM_CHECKED finds QM_MISUSE_LEAK. Other builds find QM_MISUSE_OVERFLOW and
- * QM_MISUSE_WRITE_AFTER_FREE of heap blocks that are not objects of a cache, and QM_MISUSE_WRITE_AFTER_FREE of objects
- * in a quarantine and, without a trap unit, of guarded objects. */
+/* The kind of misuse. Only a build with QM_CHECKED finds QM_MISUSE_LEAK. Other builds find QM_MISUSE_OVERFLOW only in
+ * heap blocks that are not objects of a cache, and QM_MISUSE_WRITE_AFTER_FREE only in such blocks, in objects in a
+ * quarantine and, without a trap unit (<qm/guards.hpp>), in guarded objects. */
 typedef enum qm_misuse {
   QM_MISUSE_NULL,
   QM_MISUSE_DOUBLE_FREE,
@@ -279,7 +279,7 @@ size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** 
                               qm_flags flags) QM_NOEXCEPT;
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_NOEXCEPT;
 
-/* Keeps @count objects in reserve, so that as many QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY
+/* Keeps @count objects in reserve, so that @count QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY
  * (memory, the limit, a constructor that failed); QM_REFUSED for a cache without magazines; QM_INVALID for NULL. Unless
  * QM_OK, the reserve is unchanged. Context: any, one call at a time for a cache. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
@@ -295,9 +295,9 @@ qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
 /* Returns the cache's idle memory to its source. Returns the number of bytes. */
 size_t qm_cache_reap(qm_cache* cache) QM_NOEXCEPT;
 
-/* Destroys the cache and frees all its memory; NULL is ignored. Returns QM_BUSY while objects are in use
- * or a report stands on the cache; QM_UNSAFE; QM_TIMED_OUT; QM_NOT_FOUND if @cache is not a cache or was destroyed.
- * Unless QM_OK, the cache stays usable. */
+/* Destroys the cache and frees all its memory; NULL is ignored. Returns QM_BUSY while users hold objects, or while a
+ * report that lists the caches is at this one; QM_UNSAFE; QM_TIMED_OUT; QM_NOT_FOUND if @cache is not a cache or was
+ * destroyed. Unless QM_OK, the cache stays usable. */
 qm_status qm_cache_destroy(qm_cache* cache) QM_NOEXCEPT;
 
 /* Numbers of a cache's objects. Exact while no operation on the cache is under way. */

@@ -18,12 +18,12 @@
 ///                         -                off
 ///
 /// Invariants
-/// - L1 Before a record of a cache can exist, every push of that cache takes the slow path on every hart (the broadcast
-///      of start).
+/// - L1 Before a record of a cache can exist, every push (a free into a magazine) of that cache takes the slow path on
+///      every hart (the broadcast of start).
 /// - L2 SETTLED is set after every hart has left each section that could read RECORD (the broadcast of stop). The mode
 ///      watching ends by a compare-and-swap of exactly WATCH|SETTLED, with no record left.
-/// - L3 A record belongs to the figures in which it was counted: at a reset each hart reports, in its visit, up to
-///      which number its records are dead and how far its counts were, both in one masked section.
+/// - L3 A record belongs to the figures in which it was counted. When a reset's broadcast reaches a hart, the hart
+///      reports the number up to which its records are dead, and its counts so far, both in one masked section.
 /// - L4 Nothing is committed before every hart has answered: a command that fails changes nothing. The exception is
 ///      stop, which leaves the caches `stopping`; a second stop finishes it.
 
@@ -173,8 +173,8 @@ struct CacheTrace {
   Figures figures;
   std::uint32_t live = 0;  ///< records; with counts: objects
   Keeping keeping;
-  /// Objects without a record that were in use at the last start or reset and still are. This is an upper bound; it is
-  /// exact if each allocation since then has a record and no hart allocates or frees during the two counts.
+  /// Objects without a record that were in use at the last start or reset and still are. An upper bound; exact if each
+  /// allocation since then has a record, and no hart allocates or frees while either count (then, now) is made.
   std::size_t from_before_start = 0;
 };
 [[nodiscard]] CacheTrace cache_trace(Traceable& source) noexcept;
