@@ -100,8 +100,20 @@ static int delete_in_command(void) {
   return 0;
 }
 
+/* On SMP, NuttX looks whether a task forbids its deletion and stops it only then, so a task that runs on another CPU may
+ * be stopped although it forbids that meanwhile. The tasks inherit this task's CPU. */
+static int stay_on_one_cpu(void) {
+#if defined(CONFIG_SMP)
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(sched_getcpu(), &here);
+  CHECK(sched_setaffinity(0, sizeof here, &here) == 0);
+#endif
+  return 0;
+}
+
 int main(int argc, char* argv[]) {
-  if (delete_in_calls(argc > 1 ? atoi(argv[1]) : 20) != 0 || delete_in_command() != 0) return 1;
+  if (stay_on_one_cpu() != 0 || delete_in_calls(argc > 1 ? atoi(argv[1]) : 20) != 0 || delete_in_command() != 0) return 1;
   printf("deleted: ok\n");
   return 0;
 }
