@@ -2,7 +2,7 @@
 # Boots a test image in QEMU and keeps the output of its serial line.
 #
 #   run-in-qemu.sh [--harts N] [--mode plain|icount|slices|singlestep] [--timeout SECONDS] [--status N] [--append TEXT]
-#                  [--board virt|spike|sifive_u] [--ram SIZE] [--qemu PROGRAM] [--bios NAME] --transcript FILE IMAGE
+#                  [--board virt|spike|sifive_u] [--ram SIZE] [--qemu PROGRAM] [--bios NAME] [--plugin TEXT] --transcript FILE IMAGE
 #
 # Status: 0 if the image's own status (from the test finisher) equals --status (default 0); else 1, after the
 # transcript's last lines and its place were printed. A run that takes longer than --timeout is killed and fails.
@@ -10,7 +10,7 @@
 # Standard input is not read.
 set -u
 
-harts=1 mode=plain board=virt timeout=60 expected=0 append='' transcript='' ram=128M qemu=qemu-system-riscv64 bios=default
+harts=1 mode=plain board=virt timeout=60 expected=0 append='' transcript='' ram=128M qemu=qemu-system-riscv64 bios=default plugin=''
 while [ $# -gt 1 ]; do
   case $1 in
     --harts) harts=$2 ;;
@@ -22,6 +22,7 @@ while [ $# -gt 1 ]; do
     --ram) ram=$2 ;;
     --qemu) qemu=$2 ;;
     --bios) bios=$2 ;;
+    --plugin) plugin=$2 ;;
     --transcript) transcript=$2 ;;
     *) echo "run-in-qemu.sh: unknown option $1" >&2; exit 2 ;;
   esac
@@ -58,7 +59,7 @@ fi
 mkdir -p "$(dirname "$transcript")"
 # shellcheck disable=SC2086 # $options is a list of words
 timeout --kill-after=5 "$timeout" "${QM_QEMU:-$qemu}" -machine "$board" -bios "$bios" -smp "$harts" -m "$ram" \
-  -nographic -monitor none -serial stdio -no-reboot $options -kernel "$image" -append "$append" \
+  -nographic -monitor none -serial stdio -no-reboot $options ${plugin:+-plugin "$plugin"} -kernel "$image" -append "$append" \
   </dev/null >"$transcript" 2>&1
 status=$?
 
