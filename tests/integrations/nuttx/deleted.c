@@ -113,7 +113,8 @@ static int stay_on_one_cpu(void) {
 }
 
 int main(int argc, char* argv[]) {
-  if (stay_on_one_cpu() != 0 || delete_in_calls(argc > 1 ? atoi(argv[1]) : 20) != 0 || delete_in_command() != 0) return 1;
+  const int count = argc > 1 ? atoi(argv[1]) : 20;
+  if (stay_on_one_cpu() != 0 || delete_in_calls(count) != 0 || delete_in_command() != 0) return 1;
   printf("deleted: ok\n");
   return 0;
 }

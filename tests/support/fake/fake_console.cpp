@@ -1,7 +1,7 @@
 #include "fake_console.hpp"
 
 #include <poll.h>
-#include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -21,10 +21,6 @@ void FakeConsole::boot() {
 }
 
 int FakeConsole::serve() {
-  sigset_t pipe;  // blocked for this thread: a client may be gone while it is answered, and that only ends the service
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   try {
     for (;;) {
       char bytes[256];
@@ -222,7 +218,7 @@ bool FakeConsole::misbehave(std::string_view line, std::uint32_t request) {
 
 void FakeConsole::print(std::string_view text) {
   while (!text.empty()) {
-    const ssize_t count = write(descriptor_, text.data(), text.size());
+    const ssize_t count = ::send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL);  // the client may be gone
     if (count <= 0) throw Ended{-1};
     text.remove_prefix(static_cast<std::size_t>(count));
   }

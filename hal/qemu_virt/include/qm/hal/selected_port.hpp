@@ -33,8 +33,8 @@ std::size_t platform_context_label(std::span<char> label) noexcept;
 
 struct Port : PortDefaults {
   using TrapUnit = SelectedTrapUnit;
-  /// ticks() at the board's reset. With 64 bits no time is an address of memory, so that a leak scan takes none that it
-  /// finds in a register or on a stack for a pointer.
+  /// ticks() at the board's reset. With 64 bits it is above all addresses of memory, so a leak scan does not take a time
+  /// in a register or on a stack for a pointer.
   static constexpr std::uint64_t kFirstTick = sizeof(void*) == 8 ? std::uint64_t{1} << 40 : 0;
   /// The interrupt-enable bit of the status register, at its position.
   enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = QM_XSTATUS_IE };
