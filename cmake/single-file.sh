@@ -1,24 +1,29 @@
 #!/bin/sh
 # Makes the single-file form, for projects without CMake: allocator, trace, console and wire as one source and its header.
 #
-#   cmake/single-file.sh [--no-magazines] [--page-bytes N] DIRECTORY
+#   cmake/single-file.sh [--no-magazines] [--page-bytes N] [--alignment N] DIRECTORY
 #
 # writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; and
 # qm_port.hpp, a port template to edit, unless the directory has one. The fast path masks interrupts
 # (QM_FAST_PATH=masked): restartable sections are assembly and need the package. --no-magazines is QM_MAGAZINES=OFF,
-# --page-bytes is QM_PAGE_BYTES: 4096 (the default), 2048, 1024, 512, or on RV32 256.
+# --page-bytes is QM_PAGE_BYTES: 4096 (the default), 2048, 1024, 512, or on RV32 256. --alignment is QM_ALIGNMENT: 16
+# (the default), 8, or on RV32 4.
 # docs/embedding.md shows how to use the form. Needs a shell and awk.
 set -eu
 usage() {
-  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
-options=QM_MAGAZINES form=masked page=4096
+options=QM_MAGAZINES form=masked page=4096 alignment=16
 while [ $# -gt 1 ]; do
   case $1 in
     --no-magazines) options='' form=masked_no_magazines ;;
     --page-bytes)
       page=$2
+      shift
+      ;;
+    --alignment)
+      alignment=$2
       shift
       ;;
     *) usage ;;
@@ -35,6 +40,11 @@ case ${1:---}:$page in
   *) echo "single-file.sh: --page-bytes is $page: one of 256, 512, 1024, 2048, 4096 is wanted" >&2; exit 2 ;;
 esac
 [ -z "$log2" ] || options="$options QM_PAGE_LOG2" form=${form}_pages_of_$page
+case $alignment in
+  16) ;;
+  4 | 8) form=${form}_aligned_to_$alignment ;;
+  *) echo "single-file.sh: --alignment is $alignment: one of 4, 8, 16 is wanted" >&2; exit 2 ;;
+esac
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -50,9 +60,9 @@ banner() { # what this file is
 
 # <qm/config.h> for these options.
 config() { # option...
-  awk -v options=" $* " -v symbol="$symbol" -v log2="$log2" '
+  awk -v options=" $* " -v symbol="$symbol" -v log2="$log2" -v alignment="$alignment" '
     /^#cmakedefine / { if (index(options, " " $2 " ")) { sub(/cmake/, ""); sub(/@QM_PAGE_LOG2@/, log2); print }; next }
-    { sub(/@QM_CONFIGURATION@/, symbol); print }' cmake/config.h.in
+    { sub(/@QM_CONFIGURATION@/, symbol); sub(/@QM_ALIGNMENT@/, alignment); print }' cmake/config.h.in
 }
 
 # Replaces the first #include of each header of this project by the header, and removes later ones. `seen` is a file

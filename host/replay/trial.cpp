@@ -68,7 +68,7 @@ class Stage {
   [[nodiscard]] void* allocate(std::uint32_t supply, std::uint32_t size) {
     if (Cache* cache = caches_[supply]; cache != nullptr) return cache->allocate();
     return reinterpret_cast<void*>(
-        large_[arenas_[supply]].allocate_block(std::max(size, 1u), heap::kLargeQuantum, 0, nullptr, WaitPolicy::kAuto));
+        large_[arenas_[supply]].allocate_block(std::max(size, 1u), heap::kAlignment, 0, nullptr, WaitPolicy::kAuto));
   }
   void free(std::uint32_t supply, void* object) {
     if (Cache* cache = caches_[supply]; cache != nullptr) return cache->free(object);
@@ -106,7 +106,7 @@ class Stage {
     names_.push_back("large_" + std::to_string(large_.size()));
     ArenaConfig config;
     config.name = names_.back().c_str();
-    config.quantum = heap::kLargeQuantum;
+    config.quantum = heap::kAlignment;
     config.source = &base_arena();
     config.minimum_import = heap::kLargeImport;
     config.blocks = &blocks_.emplace_back();

@@ -22,7 +22,7 @@ case $program in
     form=(--no-magazines --page-bytes 512)
     flags+=("-DLITTLE_BYTES=$((1536 + 16 * xlen))")
     ;;
-  leak) form=(--no-magazines --page-bytes 512) ;;
+  leak) form=(--no-magazines --page-bytes 512 --alignment $((xlen / 8))) ;;
   picolibc) form=() ;;
 esac
 sh "$source/cmake/single-file.sh" "${form[@]}" "$scratch" >/dev/null

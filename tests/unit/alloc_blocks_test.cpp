@@ -50,10 +50,10 @@ TEST_F(BlocksTest, a_random_run_keeps_all_contents_and_every_invariant) {
   qm::test::Random random;
   for (unsigned step = 0; step < 20000; ++step) {
     Held& one = all[random.below(all.size())];
-    const auto size =
-        static_cast<std::uint32_t>(random.chance(10) ? random.between(500, 5000) : random.between(1, 300));
+    const auto size = static_cast<std::uint32_t>(random.chance(10) ? random.between(500, 5000)
+                                                                   : random.between(1, random.chance(50) ? 24 : 300));
     if (one.start == nullptr) {
-      const std::size_t align = random.chance(10) ? std::size_t{16} << random.below(6) : 16;
+      const std::size_t align = random.chance(10) ? heap::kAlignment << random.below(8) : heap::kAlignment;
       one.start = static_cast<unsigned char*>(heap::allocate_aligned(align, size));
       if (one.start == nullptr) continue;
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.start) % align, 0U);

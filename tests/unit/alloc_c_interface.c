@@ -256,7 +256,7 @@ int QM_C_TEST(c_heap)(void) {
   size_t i;
   CHECK(starts());
   block = (unsigned char*)qm_malloc(100);
-  CHECK(block != NULL && (uintptr_t)block % 16 == 0 && qm_usable_size(block) >= 100 && qm_usable_size(block) <= 131);
+  CHECK(block != NULL && (uintptr_t)block % QM_ALIGNMENT == 0 && qm_usable_size(block) >= 100 && qm_usable_size(block) <= 131);
   for (i = 0; i < 100; ++i) block[i] = (unsigned char)i;
   moved = (unsigned char*)qm_realloc(block, 5000);
   CHECK(moved != NULL);

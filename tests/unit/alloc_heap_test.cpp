@@ -27,7 +27,7 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
   for (std::size_t size = heap::kMaxClassBytes + 1; size < 200000; size = size * 5 / 4) {
     void* block = heap::allocate(size);
     ASSERT_NE(block, nullptr);
-    EXPECT_LT(heap::usable_size(block) - size, 2 * heap::kLargeQuantum);
+    EXPECT_LT(heap::usable_size(block) - size, 32U);
     std::memset(block, 0x5a, size);
     heap::free(block);
   }
@@ -35,7 +35,8 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
 
 TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs) {
   static std::array<void*, 300> blocks;  // at least 40 of them in slabs; the others come before the class has a cache
-  for (const std::size_t size : {900U, 1024U, 1088U, 2700U, 4600U, 6500U}) {
+  for (unsigned number = 27; heap::class_bytes(number) != 0; ++number) {
+    const std::size_t size = heap::class_bytes(number);
     for (void*& block : blocks) ASSERT_NE(block = heap::allocate(size), nullptr);
     RegistryCursor<Cache> caches;
     Cache* cache = nullptr;
@@ -56,7 +57,7 @@ TEST_F(Heap, a_size_above_the_table_is_a_class_s_if_at_most_an_eighth_is_waste) 
     const std::size_t usable = heap::usable_size(block);
     bool is_class = false;
     for (unsigned number = 1; heap::class_bytes(number) != 0; ++number) is_class |= heap::class_bytes(number) == usable;
-    EXPECT_TRUE(is_class || usable - size < 2 * heap::kLargeQuantum) << size;
+    EXPECT_TRUE(is_class || usable - size < 32) << size;
     EXPECT_LE((usable - size) * 8, usable) << size;
     heap::free_sized(block, size);
   }

@@ -48,12 +48,10 @@ namespace qm::heap {
 
 /// Largest size of a size class, in bytes. Between 1088 and this size, classes serve only some sizes.
 inline constexpr std::size_t kMaxClassBytes = 6528 - (kCallSites ? 16 : 0);
-/// Blocks are rounded up to a multiple of this, in bytes.
-inline constexpr std::size_t kLargeQuantum = 16;
 /// Spans for blocks grow by a 64th of all memory, at most by this many bytes.
 inline constexpr std::size_t kLargeImport = 64 * 1024;
-/// Alignment of every block, in bytes.
-inline constexpr std::size_t kAlignment = 16;
+/// Alignment of every block, in bytes, and the multiple to which sizes above the classes are rounded up.
+inline constexpr std::size_t kAlignment = QM_ALIGNMENT;
 
 /// Allocates @p size bytes; 0 counts as 1. The contents are indeterminate.
 /// @returns the block, aligned to kAlignment; nullptr iff no memory is left or @p size cannot be rounded; counted.

@@ -320,8 +320,9 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) QM_NOEXCEPT;
 
 /* ---- the heap ------------------------------------------------------------------------------------------------------ */
 
-/* Blocks are aligned to 16 bytes. Size 0 returns a block of its own. At most 15 bytes or an eighth of a block is
- * waste. These functions return NULL if no memory is left or the size (the product) does not fit a word. */
+/* Blocks are aligned to 16 bytes, or to QM_ALIGNMENT. Size 0 returns a block of its own. At most 15 bytes or an
+ * eighth of a block is waste. These functions return NULL if no memory is left or the size (the product) does not fit
+ * a word. */
 void* qm_malloc(size_t size) QM_NOEXCEPT;
 void* qm_calloc(size_t count, size_t size) QM_NOEXCEPT;
 /* Resizes in place where possible. If it returns NULL, the old block is intact. block NULL: allocates; size 0 counts

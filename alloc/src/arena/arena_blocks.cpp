@@ -396,9 +396,10 @@ Arena::SpanRange Arena::hole_in_locked(const BlockHeader& block) noexcept {
   const std::size_t unit = source_->quantum_;
   const BoundaryTag* const span = spans_.floor(block.address());
   std::uintptr_t low = source_->rounded(block.address() + Blocks::kHeaderBytes);
-  if (low - Blocks::kHeaderBytes - block.address() == Blocks::kUnit) low += unit;
+  const auto is_too_little = [](std::size_t rest) noexcept { return rest != 0 && rest < Blocks::kLeast; };
+  if (is_too_little(low - Blocks::kHeaderBytes - block.address())) low += unit;
   std::uintptr_t high = round_down(block.end() - Blocks::kHeaderBytes, unit);
-  if (block.end() - Blocks::kHeaderBytes - high == Blocks::kUnit) high -= unit;
+  if (is_too_little(block.end() - Blocks::kHeaderBytes - high)) high -= unit;
   const bool is_inside = low > span->start && high < span->end() && low < high && high - low >= kLeastHole;
   if (!is_inside || block.next()->bytes() == 0 || span->origin == SpanOrigin::kAdded) return {};
   return {low, high - low};

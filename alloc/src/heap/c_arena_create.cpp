@@ -22,8 +22,6 @@ static_assert(QM_NEXT_FIT == static_cast<int>(Fit::kNext));
 /// An unknown policy stands for the cheapest.
 Fit fit_of(qm_policy policy) noexcept { return policy <= QM_NEXT_FIT ? Fit{policy} : Fit::kInstant; }
 
-static_assert(alignof(Arena) <= heap::kAlignment);
-
 static_assert(std::is_same_v<qm_import, ImportFunctionInC> && std::is_same_v<qm_release, ReleaseFunctionInC>);
 
 }  // namespace
@@ -32,7 +30,7 @@ extern "C" {
 
 qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t size, std::size_t quantum,
                           qm_import import, qm_release release, qm_arena* source, std::size_t qcache_max) noexcept {
-  void* place = QM_ALLOC(heap::allocate, sizeof(Arena));
+  void* place = QM_ALLOC(heap::allocate_aligned, alignof(Arena), sizeof(Arena));
   if (place == nullptr) return nullptr;
   auto* arena = new (place) Arena;
   ArenaConfig config;

@@ -38,6 +38,9 @@ void* allocate(std::size_t size, std::size_t alignment,
   return block;
 }
 
+/// What the compiler takes for granted; more than the heap's own alignment if QM_ALIGNMENT is less.
+constexpr std::size_t kUsual = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
 constexpr std::size_t bytes(std::align_val_t alignment) noexcept { return static_cast<std::size_t>(alignment); }
 
 }  // namespace
@@ -49,16 +52,12 @@ std::new_handler std::set_new_handler(std::new_handler handler) noexcept {
 }
 std::new_handler std::get_new_handler() noexcept { return the_handler.load(std::memory_order_acquire); }
 
-void* operator new(std::size_t size) { return allocate(size, qm::heap::kAlignment); }
-void* operator new[](std::size_t size) { return allocate(size, qm::heap::kAlignment); }
+void* operator new(std::size_t size) { return allocate(size, kUsual); }
+void* operator new[](std::size_t size) { return allocate(size, kUsual); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, bytes(alignment)); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return allocate(size, bytes(alignment)); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return allocate_or_null(size, qm::heap::kAlignment);
-}
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return allocate_or_null(size, qm::heap::kAlignment);
-}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, kUsual); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, kUsual); }
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate_or_null(size, bytes(alignment));
 }
@@ -66,8 +65,8 @@ void* operator new[](std::size_t size, std::align_val_t alignment, const std::no
   return allocate_or_null(size, bytes(alignment));
 }
 
-void* operator new(std::size_t size, const qm::CallSite* site) { return allocate(size, qm::heap::kAlignment, site); }
-void* operator new[](std::size_t size, const qm::CallSite* site) { return allocate(size, qm::heap::kAlignment, site); }
+void* operator new(std::size_t size, const qm::CallSite* site) { return allocate(size, kUsual, site); }
+void* operator new[](std::size_t size, const qm::CallSite* site) { return allocate(size, kUsual, site); }
 void* operator new(std::size_t size, std::align_val_t alignment, const qm::CallSite* site) {
   return allocate(size, bytes(alignment), site);
 }

@@ -30,14 +30,15 @@ void Blocks::insert(Header* block, std::size_t bytes, std::uint32_t flags) noexc
   const std::size_t list = list_of(*block);
   Header* first = first_[list];
   if (first != nullptr) {
-    if (links(first).previous == before_first(list)) [[likely]] {
-      links(first).previous = block->address();
+    if (previous_of(first) == before_first(list)) [[likely]] {
+      set_previous(first, block->address());
     } else {
       damaged_ = first;
       first = nullptr;  // cut it off, with the blocks behind it
     }
   }
-  links(block) = {first, before_first(list)};
+  links(block).next = first;
+  set_previous(block, before_first(list));
   set_first(list, block);
   ++free_blocks_;
   if constexpr (poison::kHides) poison::hide(&links(block) + 1, idle_bytes(block));
@@ -48,8 +49,8 @@ void Blocks::insert(Header* block, std::size_t bytes, std::uint32_t flags) noexc
 void Blocks::remove(Header* block) noexcept {
   if constexpr (poison::kHides) poison::show(&links(block) + 1, idle_bytes(block));
   Header* next = links(block).next;
-  const std::uintptr_t previous = links(block).previous;
-  if (next != nullptr && links(next).previous != block->address()) [[unlikely]] {
+  const std::uintptr_t previous = previous_of(block);
+  if (next != nullptr && previous_of(next) != block->address()) [[unlikely]] {
     damaged_ = next;
     next = nullptr;
   }
@@ -61,7 +62,7 @@ void Blocks::remove(Header* block) noexcept {
   } else {
     damaged_ = at(previous);
   }
-  if (next != nullptr) links(next).previous = previous;
+  if (next != nullptr) set_previous(next, previous);
   --free_blocks_;
 }
 
@@ -322,7 +323,7 @@ bool Blocks::is_kept(const Header* block) noexcept {
   if (block->is_noted() && !block->note().is_sound()) return false;
   const Header* const after = at(block->end());
   if (!after->is_sound() || after->has(kAfterFree) != block->has(kFree)) return false;
-  return !block->has(kFree) || (size_behind(block) == block->bytes() && block->has(kAtEnd) == (after->bytes() == 0) &&
+  return !block->has(kFree) || (bytes_before(after) == block->bytes() && block->has(kAtEnd) == (after->bytes() == 0) &&
                                 !after->has(kFree) && !block->has(kAfterFree));
 }
 
@@ -332,7 +333,7 @@ bool Blocks::are_listed(std::size_t count) const noexcept {
     std::uintptr_t previous = before_first(list);
     for (const Header* block = first_[list]; block != nullptr; previous = block->address(), block = links(block).next) {
       if (!block->is_sound() || !block->has(kFree) || list_of(*block) != list) return false;
-      if (links(block).previous != previous || count-- == 0) return false;
+      if (previous_of(block) != previous || count-- == 0) return false;
     }
   }
   return count == 0;

@@ -8,7 +8,8 @@
 ///
 /// A header is 8 bytes: one word with size and flags, and a seal, which depends on the header's address and that word.
 /// A payload begins at a multiple of kUnit. The last word of a free block is its size, from which the block behind it
-/// finds its start. The end mark is the header of an allocated block of size 0.
+/// finds its start; the smallest block may have no room for that, and sets a bit in its last link instead. The end mark
+/// is the header of an allocated block of size 0.
 ///
 ///     lists   one for each size below kExact units, then kParts for each power of two; a bit for each that has a
 ///             block. The last list has the free blocks at the ends of spans, of any size. They are used only if no
@@ -32,6 +33,7 @@
 #include <qm/detail/arena_index.hpp>
 #include <qm/detail/bits.hpp>
 #include <qm/call_site.hpp>
+#include <qm/config.h>
 
 namespace qm {
 
@@ -43,9 +45,10 @@ constexpr std::uint32_t block_seal(std::uintptr_t address, std::uint32_t word) n
 
 /// What a block can keep behind its payload. The seal is next to the payload: a write behind the payload destroys it.
 struct BlockNote {
+  static constexpr std::size_t kAlignment = QM_ALIGNMENT < 8 ? QM_ALIGNMENT : 8;
   std::uint32_t seal;
   std::uint32_t handle;  ///< of the trace record; 0: not recorded
-  alignas(8) const CallSite* site;
+  alignas(kAlignment) const CallSite* site;
 
   void set(const CallSite* of, std::uint32_t record) noexcept {
     seal = own_seal();
@@ -69,12 +72,9 @@ enum BlockFlag : std::uint32_t {
   kAtEnd = kNoted,  ///< of a free block: it is in the list of those at the end of a span
 };
 
-static_assert(sizeof(BlockNote) == 16,
-              "a block's usable bytes are the same beyond whole units with a note and without");
-
 /// Lies before each payload, and at the end of a span.
 struct BlockHeader {
-  static constexpr std::size_t kUnit = 16;  ///< bytes; sizes of blocks and starts of payloads are multiples
+  static constexpr std::size_t kUnit = QM_ALIGNMENT;  ///< bytes; sizes of blocks and starts of payloads are multiples
   static constexpr unsigned kFlagBits = 3;
   static constexpr std::uint32_t kFlags = (1U << kFlagBits) - 1;
 
@@ -123,27 +123,43 @@ struct BlockHeader {
     return block_seal(address(), of ^ kind);
   }
 };
-static_assert(sizeof(BlockHeader) == 8);
+static_assert(sizeof(BlockHeader) == 8 && BlockHeader::kUnit >= alignof(void*));
+static_assert(sizeof(BlockNote) % BlockHeader::kUnit == 0,
+              "a block's usable bytes are the same beyond whole units with a note and without");
 
 class Blocks {
  public:
   static constexpr std::size_t kUnit = BlockHeader::kUnit;
   static constexpr std::size_t kHeaderBytes = sizeof(BlockHeader);
-  static constexpr std::size_t kLeast = 2 * kUnit;             ///< the smallest block, header included
   static constexpr std::size_t kSpanBytes = 2 * kHeaderBytes;  ///< of a span: before its first header, and its end mark
   /// The largest block, header included.
-  static constexpr std::size_t kMost =
-      kWordBits == 64 ? (std::size_t{1} << (kWordBits / 2 + 1)) - kUnit : SIZE_MAX / 2 + 1;
+  static constexpr std::size_t kMost = [] {
+    constexpr std::uint64_t kOfHeader = (std::uint64_t{1} << (32 - BlockHeader::kFlagBits)) * kUnit - kUnit;
+    return static_cast<std::size_t>(kOfHeader < SIZE_MAX / 2 ? kOfHeader : SIZE_MAX / 2 + 1);
+  }();
 
   using Header = BlockHeader;
   using Note = BlockNote;
 
+  /// In a free block's payload.
+  struct Links {
+    Header* next;
+    /// Its header; for the first block, the place of the list in first_, plus kIsFirst. If a block of kLeast bytes has
+    /// no room for its size, this is its last word, and kIsLeast is added: in a size, the two lowest bits are 0.
+    std::uintptr_t previous;
+  };
+  /// The smallest block, header included: a free one has room for its links.
+  static constexpr std::size_t kLeast = (kHeaderBytes + sizeof(Links) + kUnit - 1) / kUnit * kUnit;
+  static constexpr bool kLeastIsTight = kLeast < kHeaderBytes + sizeof(Links) + sizeof(std::size_t);
+  static constexpr std::uintptr_t kIsLeast = 2;
+
   [[nodiscard]] static Header* at(std::uintptr_t address) noexcept { return reinterpret_cast<Header*>(address); }
   /// The header of the block whose payload begins at @p payload.
   [[nodiscard]] static Header* of(std::uintptr_t payload) noexcept { return at(payload - kHeaderBytes); }
-  /// The last word of a free block before @p header: the bytes of that block.
+  /// The bytes of the free block before @p header, by its last word.
   [[nodiscard]] static std::size_t bytes_before(const Header* header) noexcept {
-    return *reinterpret_cast<const std::size_t*>(header->address() - sizeof(std::size_t));
+    const std::size_t last = *reinterpret_cast<const std::size_t*>(header->address() - sizeof(std::size_t));
+    return kLeastIsTight && (last & kIsLeast) != 0 ? kLeast : last;
   }
   /// Bytes of a block for @p size bytes of payload. @returns 0 if that is more than kMost.
   [[nodiscard]] static std::size_t bytes_for(std::size_t size, bool noted) noexcept {
@@ -244,11 +260,6 @@ class Blocks {
   static constexpr unsigned kScan = 2;
   static constexpr unsigned kScanEnds = 4;
 
-  /// In a free block's payload.
-  struct Links {
-    Header* next;
-    std::uintptr_t previous;  ///< its header; for the first block, the place of the list in first_, plus kIsFirst
-  };
   static constexpr std::uintptr_t kIsFirst = 1;
   [[nodiscard]] std::uintptr_t before_first(std::size_t list) const noexcept {
     return reinterpret_cast<std::uintptr_t>(&first_[list]) + kIsFirst;
@@ -259,14 +270,21 @@ class Blocks {
   [[nodiscard]] static std::size_t& size_behind(const Header* block) noexcept {
     return *reinterpret_cast<std::size_t*>(block->end() - sizeof(std::size_t));
   }
+  [[nodiscard]] static std::uintptr_t previous_of(const Header* block) noexcept {
+    return links(block).previous & ~(kLeastIsTight ? kIsLeast : 0);
+  }
+  static void set_previous(Header* block, std::uintptr_t previous) noexcept {
+    links(block).previous = kLeastIsTight && block->bytes() == kLeast ? previous | kIsLeast : previous;
+  }
   /// The bytes between the links and the last word, which the allocator does not access while the block is free.
   [[nodiscard]] static std::size_t idle_bytes(const Header* block) noexcept {
-    return block->usable() - sizeof(Links) - sizeof(std::size_t);
+    constexpr std::size_t kUsed = sizeof(Links) + sizeof(std::size_t);
+    return !kLeastIsTight || block->bytes() != kLeast ? block->usable() - kUsed : 0;
   }
   /// Bytes before a block with this alignment in the free @p block: none, or enough for a block.
   [[nodiscard]] static std::size_t gap_of(const Header& block, std::size_t align) noexcept {
     std::size_t gap = -block.payload() & (align - 1);
-    if (gap != 0 && gap < kLeast) gap += align;
+    if (gap != 0 && gap < kLeast) gap += (kLeast - gap + align - 1) & ~(align - 1);
     return gap;
   }
   [[nodiscard]] static std::size_t list_of(const Header& block) noexcept {

@@ -26,9 +26,11 @@ inline std::byte* pool() {
 }
 
 /// Makes the heap create the cache of the class that serves @p size bytes: the first operations of a class use blocks,
-/// and each of them makes progress towards the class's cache.
+/// and each of them makes progress towards the class's cache. Without magazines those do that are as large as an object.
 inline void make_class(std::size_t size) {
-  for (int steps = 8; steps != 0; --steps) heap::free(heap::allocate(size));
+  unsigned number = 1;
+  while (heap::class_bytes(number) < size) ++number;
+  for (int steps = 8; steps != 0; --steps) heap::free(heap::allocate(heap::class_bytes(number)));
 }
 
 class SystemTest : public testing::Test {
