@@ -168,9 +168,9 @@ TEST_F(StackReports, hide_what_is_below_the_threshold) {
 }
 
 TEST_F(StackReports, follow_a_block_that_is_resized) {
-  qm::test::make_class(20);
+  qm::test::make_class(30);
   trace::start("*");
-  void* small = heap::allocate(20);
+  void* small = heap::allocate(26);
   void* large = heap::allocate(100000);
   RegistryCursor<Cache> caches;
   Cache* cache = caches.find("kmalloc_32");
@@ -178,9 +178,9 @@ TEST_F(StackReports, follow_a_block_that_is_resized) {
   ASSERT_EQ(heap::reallocate(small, 30), small);
   count(cache);
   EXPECT_EQ(totals.bytes, 30U);
-  ASSERT_EQ(heap::reallocate(small, 17), small);
+  ASSERT_EQ(heap::reallocate(small, 25), small);
   count(cache);
-  EXPECT_EQ(totals.bytes, 17U);
+  EXPECT_EQ(totals.bytes, 25U);
   ASSERT_EQ(heap::reallocate(large, 90000), large);
   count(nullptr);
   std::uint64_t recorded = 0;

@@ -31,9 +31,13 @@
 #define QM_LEAF_NUMBER 0
 #define QM_LEAF_TAGS QM_WORD_BYTES
 #define QM_LEAF_LOG2 (2 * QM_PAGE_LOG2)
+#if QM_ALIGNMENT == 16
 #define QM_CLASS_STEP_LOG2 4
-#define QM_CLASS_STEPS 68 /* steps of the largest class that the section knows */
-#define QM_CLASSES 32     /* counting number 0, of sizes without a class */
+#else
+#define QM_CLASS_STEP_LOG2 3
+#endif
+#define QM_CLASS_STEPS (1088 >> QM_CLASS_STEP_LOG2) /* to the largest class that the section knows */
+#define QM_CLASSES 32                               /* counting number 0, of sizes without a class */
 
 /* Offset of the committing store in every block: a section that is interrupted at or before it starts again. */
 #ifdef QM_COUNT

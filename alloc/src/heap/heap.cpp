@@ -75,9 +75,9 @@ constexpr std::size_t kCacheShare = PageMap::kPageBytes >= 4096 ? 64 : 256;
 /// slab is little beside that.
 constexpr std::size_t kManyBlocks = 256;
 constexpr std::size_t kManyBytes = 64 << 10;
-/// Blocks of the smallest class are at least a third header and rounding: it has a cache once these are this many bytes.
-/// A cache without magazines costs less memory.
-constexpr std::size_t kTinyWaste = kMagazines ? 8192 : 1400;
+/// Blocks of the smallest class are at least a third header and rounding: it has a cache once it holds this many blocks,
+/// with 8 KiB of these. A cache without magazines costs less memory.
+constexpr std::size_t kManyTiny = (kMagazines ? 8192 : 1400) / (Blocks::bytes_for(16, kCallSites) - 16);
 /// Below this memory no class has a cache; below the next, no cache has magazines.
 constexpr std::size_t kLeastForCaches = 48 * PageMap::kPageBytes;
 constexpr std::size_t kLeastForMagazines = 256 << 10;
@@ -104,7 +104,7 @@ bool earns_cache(unsigned number) noexcept {
   if (bytes_of_cache(number, memory) <= affordable.load(std::memory_order_relaxed)) return true;
   const std::size_t held = __atomic_load_n(&blocks.held[number], __ATOMIC_RELAXED);
   const std::size_t bytes = kClassBytes[number];
-  if (number == 1) return held * (Blocks::bytes_for(bytes, kCallSites) - bytes) >= kTinyWaste;
+  if (number == 1) return held >= kManyTiny;
   return held >= kManyBlocks && held * bytes >= kManyBytes;
 }
 
@@ -253,7 +253,7 @@ static void* allocate_in(unsigned number, std::size_t alignment, const CallSite*
     }
   }
   // Without magazines a cache only saves memory: here the block is no larger than the cache's object.
-  if (!kMagazines && observer() == nullptr && Blocks::bytes_for(size, kCallSites) <= kClassBytes[number]) number = 0;
+  if (!kMagazines && observer() == nullptr && size + Blocks::kHeaderBytes <= kClassBytes[number]) number = 0;
   const std::uint32_t imports = blocks.imports.load(std::memory_order_relaxed);
   const std::uintptr_t block = large.allocate_block(size != 0 ? size : 1, alignment, number, site, wait_policy);
   if (block == 0) return nullptr;

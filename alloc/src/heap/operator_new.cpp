@@ -86,8 +86,8 @@ void operator delete(void* block, const std::nothrow_t&) noexcept { qm::heap::fr
 void operator delete[](void* block, const std::nothrow_t&) noexcept { qm::heap::free(block); }
 void operator delete(void* block, std::align_val_t, const std::nothrow_t&) noexcept { qm::heap::free(block); }
 void operator delete[](void* block, std::align_val_t, const std::nothrow_t&) noexcept { qm::heap::free(block); }
-void operator delete(void* block, std::size_t size) noexcept { qm::heap::free_sized(block, size); }
-void operator delete[](void* block, std::size_t size) noexcept { qm::heap::free_sized(block, size); }
+void operator delete(void* block, std::size_t size) noexcept { qm::heap::free_sized(block, size, kUsual); }
+void operator delete[](void* block, std::size_t size) noexcept { qm::heap::free_sized(block, size, kUsual); }
 void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
   qm::heap::free_sized(block, size, bytes(alignment));
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// The heap's size classes: their sizes, and the table that finds the class of a size.
 ///
-///     to 224         steps of 16
+///     to 224         steps of 16; with QM_ALIGNMENT below 16 a class of 24, and steps of 24 from 160 to 232
 ///     to 1088        at most an eighth above the size before, and such that at most a sixteenth of a slab of 4 to
 ///                    16 KiB is unused: the slab holds 15, 14, 12, ... objects
 ///     above          three, of which slabs of 16 and 32 KiB hold 6, 7 and 5: for buffers of 2.5, 4 and 6 KB and their
@@ -28,7 +28,11 @@ namespace qm::heap {
 inline constexpr std::uint16_t kHead = kCallSites ? kAlignment : 0;
 /// Sizes of the classes in bytes, rising, by number.
 inline constexpr std::uint16_t kClassBytes[] = {
+#if QM_ALIGNMENT == 16
     0,   16,  32,  48,  64,  80,  96,  112, 128, 144, 160, 176,  192,  208,          224,          256,
+#else
+    0,   16,  24,  32,  48,  64,  80,  96,  112, 128, 144, 160,  184,  208,          232,          256,
+#endif
     288, 320, 352, 400, 448, 512, 576, 640, 720, 800, 896, 1024, 1088, 2720 - kHead, 4672 - kHead, 6528 - kHead};
 inline constexpr unsigned kClasses = sizeof kClassBytes / sizeof kClassBytes[0];  ///< number 0 counted
 inline constexpr std::size_t kClassStep = std::size_t{1} << QM_CLASS_STEP_LOG2;

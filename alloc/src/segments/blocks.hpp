@@ -148,8 +148,9 @@ class Blocks {
     /// no room for its size, this is its last word, and kIsLeast is added: in a size, the two lowest bits are 0.
     std::uintptr_t previous;
   };
-  /// The smallest block, header included: a free one has room for its links.
-  static constexpr std::size_t kLeast = (kHeaderBytes + sizeof(Links) + kUnit - 1) / kUnit * kUnit;
+  /// The smallest block, header included: a free one has room for its links. With units of 16 it has room for its size
+  /// too, also on RV32: that saves instructions.
+  static constexpr std::size_t kLeast = kUnit == 16 ? 32 : (kHeaderBytes + sizeof(Links) + kUnit - 1) / kUnit * kUnit;
   static constexpr bool kLeastIsTight = kLeast < kHeaderBytes + sizeof(Links) + sizeof(std::size_t);
   static constexpr std::uintptr_t kIsLeast = 2;
 
@@ -162,7 +163,7 @@ class Blocks {
     return kLeastIsTight && (last & kIsLeast) != 0 ? kLeast : last;
   }
   /// Bytes of a block for @p size bytes of payload. @returns 0 if that is more than kMost.
-  [[nodiscard]] static std::size_t bytes_for(std::size_t size, bool noted) noexcept {
+  [[nodiscard]] static constexpr std::size_t bytes_for(std::size_t size, bool noted) noexcept {
     constexpr std::size_t kRound = kUnit - 1;
     const std::size_t more = kHeaderBytes + (noted ? sizeof(Note) : 0) + kRound;
     if (size > kMost - more) return 0;
