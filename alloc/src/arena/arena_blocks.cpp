@@ -365,7 +365,7 @@ std::size_t Arena::release_blocks(std::uintptr_t& from, std::size_t keep) noexce
       const std::size_t unit = source_->quantum_;
       less = last->bytes() > keep ? round_down(last->bytes() - keep, unit) : 0;
       const std::size_t rest = last->bytes() - less;
-      if (less != 0 && rest != 0 && rest < Blocks::kLeast) less -= unit;
+      if (less != 0 && Blocks::is_too_little(rest)) less -= unit;
       if (less == 0) return 0;
       range = {span->start, span->size};
       blocks_->shorten(last, less);
@@ -396,10 +396,9 @@ Arena::SpanRange Arena::hole_in_locked(const BlockHeader& block) noexcept {
   const std::size_t unit = source_->quantum_;
   const BoundaryTag* const span = spans_.floor(block.address());
   std::uintptr_t low = source_->rounded(block.address() + Blocks::kHeaderBytes);
-  const auto is_too_little = [](std::size_t rest) noexcept { return rest != 0 && rest < Blocks::kLeast; };
-  if (is_too_little(low - Blocks::kHeaderBytes - block.address())) low += unit;
+  if (Blocks::is_too_little(low - Blocks::kHeaderBytes - block.address())) low += unit;
   std::uintptr_t high = round_down(block.end() - Blocks::kHeaderBytes, unit);
-  if (is_too_little(block.end() - Blocks::kHeaderBytes - high)) high -= unit;
+  if (Blocks::is_too_little(block.end() - Blocks::kHeaderBytes - high)) high -= unit;
   const bool is_inside = low > span->start && high < span->end() && low < high && high - low >= kLeastHole;
   if (!is_inside || block.next()->bytes() == 0 || span->origin == SpanOrigin::kAdded) return {};
   return {low, high - low};

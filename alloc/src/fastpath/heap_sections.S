@@ -1,7 +1,7 @@
 /* The heap's fast path: finds this hart's per-hart cache of a size class, and pops and pushes there as sections.S
  * does.
  *
- *     qm_malloc   size - 1, in steps      -> the class's tag (a table)  \
+ *     qm_malloc   size - 1, in class steps -> its tag (a table)       \
  *     qm_free     page of the address     -> the class's tag (a byte)    > qm_heap_hart_caches + tag: pointer to the per-hart cache
  *
  * A tag is an offset into the hart's pointers. At offset 0, which no class has, and for a class that the hart has no

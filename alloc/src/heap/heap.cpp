@@ -75,9 +75,10 @@ constexpr std::size_t kCacheShare = PageMap::kPageBytes >= 4096 ? 64 : 256;
 /// slab is little beside that.
 constexpr std::size_t kManyBlocks = 256;
 constexpr std::size_t kManyBytes = 64 << 10;
-/// Blocks of the smallest class are at least a third header and rounding: it has a cache once it holds this many blocks,
-/// with 8 KiB of these. A cache without magazines costs less memory.
-constexpr std::size_t kManyTiny = (kMagazines ? 8192 : 1400) / (Blocks::bytes_for(16, kCallSites) - 16);
+/// Blocks of the smallest class are at least a third header and rounding. The class has a cache once it holds this many:
+/// then these are 8 KiB, or 1400 bytes without magazines, because such a cache costs less memory.
+constexpr std::size_t kManyTiny =
+    (kMagazines ? 8192 : 1400) / (Blocks::bytes_for(kClassBytes[1], kCallSites) - kClassBytes[1]);
 /// Below this memory no class has a cache; below the next, no cache has magazines.
 constexpr std::size_t kLeastForCaches = 48 * PageMap::kPageBytes;
 constexpr std::size_t kLeastForMagazines = 256 << 10;

@@ -123,7 +123,8 @@ struct BlockHeader {
     return block_seal(address(), of ^ kind);
   }
 };
-static_assert(sizeof(BlockHeader) == 8 && BlockHeader::kUnit >= alignof(void*));
+static_assert(sizeof(BlockHeader) == 8);
+static_assert(BlockHeader::kUnit >= alignof(void*), "QM_ALIGNMENT is 4: with pointers of 64 bits 8 is the least");
 static_assert(sizeof(BlockNote) % BlockHeader::kUnit == 0,
               "a block's usable bytes are the same beyond whole units with a note and without");
 
@@ -153,6 +154,8 @@ class Blocks {
   static constexpr std::size_t kLeast = kUnit == 16 ? 32 : (kHeaderBytes + sizeof(Links) + kUnit - 1) / kUnit * kUnit;
   static constexpr bool kLeastIsTight = kLeast < kHeaderBytes + sizeof(Links) + sizeof(std::size_t);
   static constexpr std::uintptr_t kIsLeast = 2;
+  /// Whether @p bytes beside a block can neither be a block nor be nothing.
+  [[nodiscard]] static constexpr bool is_too_little(std::size_t bytes) noexcept { return bytes != 0 && bytes < kLeast; }
 
   [[nodiscard]] static Header* at(std::uintptr_t address) noexcept { return reinterpret_cast<Header*>(address); }
   /// The header of the block whose payload begins at @p payload.
@@ -285,7 +288,7 @@ class Blocks {
   /// Bytes before a block with this alignment in the free @p block: none, or enough for a block.
   [[nodiscard]] static std::size_t gap_of(const Header& block, std::size_t align) noexcept {
     std::size_t gap = -block.payload() & (align - 1);
-    if (gap != 0 && gap < kLeast) gap += (kLeast - gap + align - 1) & ~(align - 1);
+    if (is_too_little(gap)) gap += (kLeast - gap + align - 1) & ~(align - 1);
     return gap;
   }
   [[nodiscard]] static std::size_t list_of(const Header& block) noexcept {

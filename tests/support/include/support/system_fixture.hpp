@@ -25,12 +25,17 @@ inline std::byte* pool() {
   return memory + (kPoolBytes - start % kPoolBytes) % kPoolBytes;
 }
 
+/// The object size of the class that serves @p size bytes.
+inline std::size_t class_size(std::size_t size) {
+  unsigned number = 1;
+  while (heap::class_bytes(number) < size) ++number;
+  return heap::class_bytes(number);
+}
+
 /// Makes the heap create the cache of the class that serves @p size bytes: the first operations of a class use blocks,
 /// and each of them makes progress towards the class's cache. Without magazines those do that are as large as an object.
 inline void make_class(std::size_t size) {
-  unsigned number = 1;
-  while (heap::class_bytes(number) < size) ++number;
-  for (int steps = 8; steps != 0; --steps) heap::free(heap::allocate(heap::class_bytes(number)));
+  for (int steps = 8; steps != 0; --steps) heap::free(heap::allocate(class_size(size)));
 }
 
 class SystemTest : public testing::Test {
