@@ -84,6 +84,13 @@ foreach(program cc1plus bash python ld)
   aim(programs ${program} heap mean 25 PERCENT_OF picolibc)
 endforeach()
 
+# The same in a pool of 1.03 times TLSF's smallest.
+foreach(program cc1plus bash python ld)
+  foreach(operation malloc free)
+    limit(pool ${program} heap "${operation} max" 1500)
+  endforeach()
+endforeach()
+
 # The smallest pool of each program, complete and scaled, beside that of TLSF in the same run.
 foreach(program sqlite jq redis-threads cc1plus bash python ld)
   foreach(size "32 KB" "64 KB" "128 KB" whole)

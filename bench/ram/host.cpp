@@ -24,10 +24,9 @@
 #include <vector>
 
 #include <qm/bench/peers.hpp>
+#include <qm/bench/run_in_pool.hpp>
+#include <qm/bench/smallest_pool.hpp>
 #include <qm/qm.h>
-
-#include "run.hpp"
-#include "search.hpp"
 
 namespace qm::bench {
 namespace {

@@ -6,13 +6,12 @@
 
 #include <qm/bench/bench.hpp>
 #include <qm/bench/peers.hpp>
+#include <qm/bench/run_in_pool.hpp>
+#include <qm/bench/smallest_pool.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/text.hpp>
 #include <qm/heap.hpp>
 #include <qm/system.hpp>
-
-#include "run.hpp"
-#include "search.hpp"
 
 namespace qm::bench {
 namespace {

@@ -77,12 +77,7 @@ void measure_on(const replay::Recording& recording) {
         .number("operations", result.operations)
         .number("peak live", result.peak_bytes);
     if (kHasPeak) row.number("peak heap", peak).mean("heap / live", peak, result.peak_bytes);
-    row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), result.operations);
-    row.mean("malloc mean", mallocs.sum(), mallocs.operations()).number("malloc max", mallocs.max());
-    row.mean("free mean", frees.sum(), frees.operations()).number("free max", frees.max());
-    if (reallocs.operations() != 0) {
-      row.mean("realloc mean", reallocs.sum(), reallocs.operations()).number("realloc max", reallocs.max());
-    }
+    put_counts(row, result.operations);
   });
 }
 

@@ -21,6 +21,16 @@ namespace qm::bench {
 
 /// Of the latest replay.
 inline constinit Distribution mallocs, frees, reallocs;
+inline void forget_counts() noexcept { mallocs = frees = reallocs = {}; }
+/// Adds the columns for them.
+inline void put_counts(Row& row, std::size_t operations) noexcept {
+  row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), operations);
+  row.mean("malloc mean", mallocs.sum(), mallocs.operations()).number("malloc max", mallocs.max());
+  row.mean("free mean", frees.sum(), frees.operations()).number("free max", frees.max());
+  if (reallocs.operations() != 0) {
+    row.mean("realloc mean", reallocs.sum(), reallocs.operations()).number("realloc max", reallocs.max());
+  }
+}
 
 /// The parts that all allocators share: counts, and no waits, since one worker does everything in order.
 template <class Allocator>
@@ -55,14 +65,18 @@ struct ReplayedHeap {
   static std::size_t peak_bytes(std::size_t tables) noexcept { return base_arena().stats().high_water - tables; }
 };
 
-/// Restarts the allocator with no allocations and no caches, over the largest memory range. The device tree lies in the
-/// middle of the machine's memory; the part that it cuts off is smaller than a recording and its program need at their
-/// peak.
-inline void start_anew() {
-  MemoryRange memory;
+/// The device tree lies in the middle of the machine's memory. The part that it cuts off is smaller than a recording and
+/// its program need at their peak.
+inline MemoryRange largest_range() {
+  MemoryRange largest;
   for (const hal::MemoryRange& range : firmware::boot_info().memory) {
-    if (range.bytes() > memory.size) memory = {range.low, range.bytes()};
+    if (range.bytes() > largest.size) largest = {range.low, range.bytes()};
   }
+  return largest;
+}
+
+/// Restarts the allocator with no allocations and no caches, over this memory.
+inline void start_anew(MemoryRange memory = largest_range()) {
   shutdown();
   if (initialize({&memory, 1}, firmware::boot_info().hart_count) != Status::kOk) firmware::panic("bench: no memory");
   attach_hart(0);
@@ -73,9 +87,7 @@ void replay_on(const replay::Recording& recording, Show show) {
   using Replay = replay::Replay<Face>;
   start_anew();
   Allocator::warm_up();
-  mallocs = {};
-  frees = {};
-  reallocs = {};
+  forget_counts();
   replay::Header header;
   if (!replay::read_header(recording.file, header)) firmware::panic("bench: not a recording");
   const std::uintptr_t unpacked = base_arena().allocate(replay::unpack_bytes(header));

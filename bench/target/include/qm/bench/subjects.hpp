@@ -65,7 +65,9 @@ struct HeapSubject {
 
 /// Restarts picolibc's malloc with no memory from its sbrk. None of its blocks may be in use.
 void picolibc_reset() noexcept;
-/// The same, and returns the memory of its sbrk to the base arena.
+/// The same, with this memory for its sbrk, which otherwise allocates from the base arena.
+void picolibc_start(void* memory, std::size_t bytes) noexcept;
+/// As picolibc_reset(), and returns the memory of its sbrk to the base arena.
 void picolibc_give_up_memory() noexcept;
 /// @returns the most bytes that it had from sbrk since picolibc_reset().
 [[nodiscard]] std::size_t picolibc_peak_bytes() noexcept;
