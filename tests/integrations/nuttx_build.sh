@@ -43,23 +43,22 @@ prepare_nuttx() { # MANAGER, as DEFAULT
   if [ ! -e configured ]; then
     quietly ./tools/configure.sh -l "rv-virt:$config"
     sed -i -E 's/^(CONFIG_[A-Z0-9_]*STACKSIZE)=(2048|3072)$/\1=4096/' .config
-    configure_nuttx CONFIG_LIBC_FDT=n CONFIG_DEVICE_TREE=n CONFIG_LIBM_TOOLCHAIN=n CONFIG_LIBM=y CONFIG_MM_DEFAULT_MANAGER=n "CONFIG_MM_$1_MANAGER=y" "CONFIG_FRAME_POINTER=$([ "$config" = smp64 ] && echo n || echo y)" \
+    configure_nuttx CONFIG_LIBC_FDT=n CONFIG_DEVICE_TREE=n CONFIG_LIBM_TOOLCHAIN=n CONFIG_LIBM_NONE=y CONFIG_MM_DEFAULT_MANAGER=n "CONFIG_MM_$1_MANAGER=y" "CONFIG_FRAME_POINTER=$([ "$config" = smp64 ] && echo n || echo y)" \
       CONFIG_DEFAULT_TASK_STACKSIZE=4096 CONFIG_PTHREAD_STACK_DEFAULT=4096 CONFIG_ARCH_INTERRUPTSTACK=4096 CONFIG_INIT_STACKSIZE=8192 CONFIG_SYSTEM_NSH_STACKSIZE=8192 \
       CONFIG_MM_REGIONS=2 CONFIG_PIPES=y CONFIG_TESTING_OSTEST=y CONFIG_TEST_LOOP_SCALE=1 CONFIG_TESTING_HEAP=y CONFIG_TESTING_MEMORY_STRESS=y CONFIG_BOARDCTL_POWEROFF=y "CONFIG_CCACHE=$(command -v ccache >/dev/null && echo y || echo n)"
     touch configured
   fi
 }
 
-# NuttX is built once, so its dependencies are not listed, and its apps here are always compiled. nsh64 compiles the library
-# as a user does; the others do it in fewer pieces.
-# For RV32, Debian's compiler names the libgcc of another processor if -march= has extensions after a _.
+# NuttX is built once, so its dependencies are not listed, and its apps here are always compiled. Its makefiles ask the
+# compiler for the libgcc 2500 times, and for RV32 Debian's compiler names the libgcc of another processor, because
+# -march= has extensions after a _. The library is compiled in few pieces, because that is faster.
 build_nuttx() {
-  local libgcc=''
-  [ "$xlen" = 64 ] || libgcc=$(riscv64-unknown-elf-gcc -march=rv32imafdc -mabi=ilp32d -print-libgcc-file-name)
-  local options=''
-  [ "$config" = nsh64 ] || options='-D QM_UNITY=ON -D QM_PCH=ON'
+  local abi=lp64d libgcc
+  [ "$xlen" = 64 ] || abi=ilp32d
+  libgcc=$(riscv64-unknown-elf-gcc "-march=rv${xlen}imafdc" "-mabi=$abi" -print-libgcc-file-name)
   find "$work"/apps/{quartermaster,qm_tests}_build -name '*.o' -delete 2>/dev/null || true
-  EXTRA_LIBS=$libgcc quietly make -j2 MKDEP=true "QM_CMAKE_OPTIONS=$options" CROSSDEV=riscv64-unknown-elf-
+  quietly make -j2 MKDEP=true "COMPILER_RT_LIB=$libgcc" 'QM_CMAKE_OPTIONS=-D QM_UNITY=ON -D QM_PCH=ON' CROSSDEV=riscv64-unknown-elf-
 }
 
 # NSH. The kernel's output is in the transcript too.

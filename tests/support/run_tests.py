@@ -179,9 +179,10 @@ class Runner:
         self.configured = {}
 
     def logged(self, command, log):
-        """Runs a command with its output in a file. Returns whether it succeeded."""
+        """Runs a command with its output in a file. Returns whether it succeeded. Compilers get huge pages, a tenth less time for Clang."""
         with open(log, "w", encoding="utf-8") as file:
-            return self.children.wait(self.children.start(["nice", "-n", "5", *command], stdout=file, stderr=file)) == 0
+            return self.children.wait(self.children.start(["nice", "-n", "5", *command], stdout=file, stderr=file,
+                                                          env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **os.environ})) == 0
 
     def install(self, packages):
         return self.children.wait(self.children.start(["sh", "cmake/install-packages.sh", packages])) == 0
