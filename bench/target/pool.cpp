@@ -18,15 +18,18 @@ namespace {
 
 struct PooledHeap : ReplayedHeap {
   static bool start(void* memory, std::size_t bytes) noexcept {
-    start_anew({reinterpret_cast<std::uintptr_t>(memory), bytes});
-    return true;
+    const MemoryRange pool{reinterpret_cast<std::uintptr_t>(memory), bytes};
+    shutdown();
+    const bool is_up = initialize({&pool, 1}, firmware::boot_info().hart_count) == Status::kOk;
+    if (is_up) attach_hart(0);
+    return is_up;
   }
 };
 
 struct PooledPicolibc {
   static constexpr std::string_view kName = "picolibc";
-  static bool start(void* memory, std::size_t bytes) noexcept {
-    picolibc_start(memory, bytes);
+  static bool start(void* memory, std::size_t) noexcept {
+    picolibc_start(memory);
     return true;
   }
   static void* allocate(std::size_t size) noexcept { return picolibc_malloc(size); }
@@ -37,7 +40,7 @@ struct PooledPicolibc {
 template <class Allocator>
 struct Counted : CountedFace<Allocator> {
   static bool start(void* memory, std::size_t bytes) noexcept {
-    forget_counts();
+    mallocs = frees = reallocs = {};
     return Allocator::start(memory, bytes);
   }
 };
@@ -46,6 +49,7 @@ struct Counted : CountedFace<Allocator> {
 class Subject {
  public:
   explicit Subject(const replay::Recording& recording) noexcept : name_(recording.name) {
+    find_largest_range(memory_);
     replay::Header header;
     if (!replay::read_header(recording.file, header)) firmware::panic("bench: not a recording");
     void* const unpacked = take(replay::unpack_bytes(header));
@@ -94,14 +98,14 @@ class Subject {
   }
 
   std::string_view name_;
-  MemoryRange memory_ = largest_range();
+  MemoryRange memory_;
   Script script_;
   void* slots_ = nullptr;
 };
 
 void compare_with_picolibc(const replay::Recording& recording) noexcept {
   Subject subject(recording);
-  if (!subject.runs_in<PooledPicolibc>(kPoolMost)) firmware::panic("bench: out of memory");
+  if (!subject.runs_in<PooledPicolibc>(kPicolibcPoolBytes)) firmware::panic("bench: out of memory");
   subject.compare<PooledPicolibc>(picolibc_peak_bytes(), 102);
 }
 

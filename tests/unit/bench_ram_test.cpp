@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <qm/bench/program.hpp>
-#include "search.hpp"
+#include <qm/bench/smallest_pool.hpp>
 
 namespace bench_ram_test {
 

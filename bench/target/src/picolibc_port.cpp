@@ -12,9 +12,9 @@
 
 namespace {
 
-constexpr std::size_t kPoolBytes = std::size_t{32} << 20;  // of the base arena
+using qm::bench::kPicolibcPoolBytes;
+
 std::uintptr_t pool = 0;
-std::size_t pool_bytes = kPoolBytes;
 std::uintptr_t used = 0;
 std::uintptr_t peak = 0;
 
@@ -31,10 +31,10 @@ extern char* picolibc___malloc_sbrk_start;
 extern char* picolibc___malloc_sbrk_top;
 
 void* picolibc_sbrk(std::ptrdiff_t bytes) noexcept {
-  if (pool == 0) pool = qm::base_arena().allocate(kPoolBytes);
+  if (pool == 0) pool = qm::base_arena().allocate(kPicolibcPoolBytes);
   if (pool == 0) qm::firmware::panic("bench: no memory for picolibc");
   const std::uintptr_t before = pool + used;
-  if (bytes > static_cast<std::ptrdiff_t>(pool_bytes - used)) return reinterpret_cast<void*>(-1);
+  if (bytes > static_cast<std::ptrdiff_t>(kPicolibcPoolBytes - used)) return reinterpret_cast<void*>(-1);
   used += static_cast<std::uintptr_t>(bytes);
   if (used > peak) peak = used;
   return reinterpret_cast<void*>(before);
@@ -52,10 +52,9 @@ void picolibc_reset() noexcept {
   used = peak = 0;
 }
 
-void picolibc_start(void* memory, std::size_t bytes) noexcept {
+void picolibc_start(void* memory) noexcept {
   picolibc_reset();
   pool = reinterpret_cast<std::uintptr_t>(memory);
-  pool_bytes = bytes;
 }
 
 void picolibc_give_up_memory() noexcept {

@@ -21,7 +21,6 @@ namespace qm::bench {
 
 /// Of the latest replay.
 inline constinit Distribution mallocs, frees, reallocs;
-inline void forget_counts() noexcept { mallocs = frees = reallocs = {}; }
 /// Adds the columns for them.
 inline void put_counts(Row& row, std::size_t operations) noexcept {
   row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), operations);
@@ -67,16 +66,16 @@ struct ReplayedHeap {
 
 /// The device tree lies in the middle of the machine's memory. The part that it cuts off is smaller than a recording and
 /// its program need at their peak.
-inline MemoryRange largest_range() {
-  MemoryRange largest;
+inline void find_largest_range(MemoryRange& largest) {
   for (const hal::MemoryRange& range : firmware::boot_info().memory) {
     if (range.bytes() > largest.size) largest = {range.low, range.bytes()};
   }
-  return largest;
 }
 
-/// Restarts the allocator with no allocations and no caches, over this memory.
-inline void start_anew(MemoryRange memory = largest_range()) {
+/// Restarts the allocator with no allocations and no caches, over the largest memory range.
+inline void start_anew() {
+  MemoryRange memory;
+  find_largest_range(memory);
   shutdown();
   if (initialize({&memory, 1}, firmware::boot_info().hart_count) != Status::kOk) firmware::panic("bench: no memory");
   attach_hart(0);
@@ -87,7 +86,9 @@ void replay_on(const replay::Recording& recording, Show show) {
   using Replay = replay::Replay<Face>;
   start_anew();
   Allocator::warm_up();
-  forget_counts();
+  mallocs = {};
+  frees = {};
+  reallocs = {};
   replay::Header header;
   if (!replay::read_header(recording.file, header)) firmware::panic("bench: not a recording");
   const std::uintptr_t unpacked = base_arena().allocate(replay::unpack_bytes(header));

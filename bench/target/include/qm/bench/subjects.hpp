@@ -65,8 +65,9 @@ struct HeapSubject {
 
 /// Restarts picolibc's malloc with no memory from its sbrk. None of its blocks may be in use.
 void picolibc_reset() noexcept;
+inline constexpr std::size_t kPicolibcPoolBytes = std::size_t{32} << 20;  ///< the memory of its sbrk
 /// The same, with this memory for its sbrk, which otherwise allocates from the base arena.
-void picolibc_start(void* memory, std::size_t bytes) noexcept;
+void picolibc_start(void* memory) noexcept;
 /// As picolibc_reset(), and returns the memory of its sbrk to the base arena.
 void picolibc_give_up_memory() noexcept;
 /// @returns the most bytes that it had from sbrk since picolibc_reset().
