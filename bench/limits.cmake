@@ -76,19 +76,14 @@ foreach(program sqlite jq redis-threads)
   limit(replay ${program} heap "heap / live" 1.3)
 endforeach()
 
-# Other programs: no operation above 1500, except a realloc that moves a block.
+# Other programs: no operation above 1500, except a realloc that moves a block; so too in a pool of 1.03 times TLSF's
+# smallest.
 foreach(program cc1plus bash python ld)
   foreach(operation malloc free)
     limit(programs ${program} heap "${operation} max" 1500)
-  endforeach()
-  aim(programs ${program} heap mean 25 PERCENT_OF picolibc)
-endforeach()
-
-# The same in a pool of 1.03 times TLSF's smallest.
-foreach(program cc1plus bash python ld)
-  foreach(operation malloc free)
     limit(pool ${program} heap "${operation} max" 1500)
   endforeach()
+  aim(programs ${program} heap mean 25 PERCENT_OF picolibc)
 endforeach()
 
 # The smallest pool of each program, complete and scaled, beside that of TLSF in the same run.
