@@ -88,7 +88,8 @@ class Arena : public Traceable {
 
   /// Frees every span and tag; the storage belongs to the caller again.
   /// @returns kBusy, and nothing has changed, while a segment is allocated, an arena or a cache imports from this one,
-  ///          or a RegistryCursor stands on it; kInvalid if initialize() has not made it an arena, or it was destroyed.
+  ///          or a RegistryCursor stands on it; kUnsafe, kTimedOut as Cache::destroy() of its quantum caches; kInvalid
+  ///          if initialize() has not made it an arena, or it was destroyed.
   /// Complexity: O(spans), in bounded steps. Context: no other user of the arena; hal::may_wait() if the arena was
   ///             traced, since a trace command may be under way.
   Status destroy() noexcept;
@@ -195,9 +196,9 @@ class Arena : public Traceable {
   ///             span); in bounded lock holds.
   Status locate(std::uintptr_t address, Segment& segment) noexcept;
 
-  /// Returns the empty span to the source. @returns its size. Does not reap quantum caches; they have their own reap().
-  /// The arena of all memory takes back the pages of extents that no slab uses. @returns their size. Complexity:
-  /// O(extents), a constant number of instructions for each hold of the lock.
+  /// Gives idle memory back to the source: the empty span; the heap's arena, whole free pages; base_arena() takes back
+  /// slab pages that no slab uses. Does not reap quantum caches; they have their own reap(). @returns the bytes.
+  /// Complexity: O(spans) for the heap's arena, O(slabs' extents) for base_arena(), constant for each hold of the lock.
   std::size_t reap() noexcept;
 
   [[nodiscard]] ArenaStats stats() noexcept;

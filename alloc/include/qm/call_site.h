@@ -53,7 +53,7 @@ struct qm_call_site {
   }
 #endif
 
-/* The text in brackets in the rows of a source file: a string, which the file defines, or nothing. */
+/* A module name, which reports show in brackets behind the file name: a source file may define it as a string. */
 #if !defined(QM_MODULE)
 #define QM_MODULE 0
 #endif

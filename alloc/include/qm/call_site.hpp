@@ -1,6 +1,6 @@
 #pragma once
 /// A place in the source that allocates. The public allocation functions have a form that takes one (`..._at`); the
-/// macros of <qm/call_site.h> create them. nullptr means "not known".
+/// macros of <qm/call_site.h> create the sites. nullptr means "not known".
 
 #include <cstddef>
 #include <cstdint>

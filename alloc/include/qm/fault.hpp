@@ -52,7 +52,7 @@ Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept;
 /// @returns kOk; kInvalid for n = 0; kNoMemory if there are kMaxFaults others. Context: any.
 Status set(Arena& arena, Mode mode, std::uint32_t n) noexcept;
 
-/// Makes the acquisition of each Resource fail, in any arena and cache. @returns, Context: as for an arena.
+/// Makes acquisitions of every Resource fail, in any arena and cache. @returns, Context: as for an arena.
 Status set_internal(Mode mode, std::uint32_t n) noexcept;
 
 /// Ends all faults. @returns how many there were. Each hart opens its per-hart cache again on its next slow path.
@@ -107,7 +107,7 @@ enum class Resource : std::uint8_t {
 /// Called before each acquisition; if it returns false, the acquisition fails as if there were no memory.
 /// @param[in] arena kSegment: the arena. Context: any, an arena's lock may be held.
 using AcquisitionTest = bool (*)(Resource resource, const Arena* arena) noexcept;
-/// Replaces the test. nullptr: no acquisition fails.
+/// Replaces the test. nullptr: no acquisition fails. set() and set_internal() replace it too, and are replaced by it.
 void set_acquisition_test(AcquisitionTest test) noexcept;
 
 namespace internal {

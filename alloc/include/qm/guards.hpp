@@ -100,7 +100,7 @@ struct Stats {
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
 /// Called on each hart by a periodic interrupt, 10 to 1000 times a second. The hart's next operation on each of up to
 /// 48 selected caches then takes the slow path. An allocation there counts (Config::every), and is sampled if a sample
-/// is due. With Config::ms, a call does nothing until then. Without on_tick(), allocations from magazines that never
+/// is due. With Config::ms, calls do nothing until one is due. Without on_tick(), allocations from magazines that never
 /// run empty are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 

@@ -10,6 +10,7 @@
 ///     allocation of too many bytes         at the allocation, which fails                        every build
 ///     destroy with objects in use          at the destroy, which every build refuses             QM_CHECKED
 ///     write behind the object              at the free; by `verify`                              QM_CHECKED
+///     write behind a block of the heap     at a free beside it; by `verify`                      every build
 ///     write after the free                 at the next allocation of the object; by `verify`     QM_CHECKED
 ///                                          when the object leaves quarantine; by `verify`        quarantine
 ///     double free                          at the second free                                    quarantine
@@ -17,7 +18,7 @@
 ///
 /// Each misuse that is found is reported once to the handler; that of a live cache is counted in CacheStats::misuses. A
 /// bad free is ignored; a damaged redzone or poison is repaired. If an object that was freed twice is allocated from a
-/// magazine before the second free is found, it is not found, and two users have it.
+/// magazine before a check finds the second free, no check finds it, and two users have the object.
 
 #include <atomic>
 #include <cstddef>

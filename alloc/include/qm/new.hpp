@@ -8,7 +8,8 @@
 
 #include <qm/call_site.hpp>
 
-/// As the plain forms: never return nullptr. A helper with a site parameter passes that site.
+/// As the plain forms: never return nullptr. Without memory they call the new handler, else Port::fatal(). A helper with a
+/// site parameter passes that site.
 [[nodiscard]] void* operator new(std::size_t size, const qm::CallSite* site);
 [[nodiscard]] void* operator new[](std::size_t size, const qm::CallSite* site);
 [[nodiscard]] void* operator new(std::size_t size, std::align_val_t alignment, const qm::CallSite* site);

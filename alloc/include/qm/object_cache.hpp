@@ -65,7 +65,7 @@ class ObjectCache {
     std::swap(cache_, other.cache_);
     return *this;
   }
-  /// Destroys the cache, unless objects are in use: then these and the cache stay valid.
+  /// As close(). If that does not return kOk, the objects and the cache stay valid.
   ~ObjectCache() { (void)close(); }
 
   /// Destroys the cache; afterwards the object cache converts to false.

@@ -18,9 +18,9 @@
  * function with a status returns QM_INVALID for it; a destroy returns QM_OK. Only qm_cache_free() does not check its
  * cache for NULL. A cache or an arena must not be used after its destroy.
  *
- * Context. Allocate, free, reserve, reap: any attached hart, any interrupt level. Create, destroy: where the caller may
- * wait for other harts (interrupts enabled, no allocator lock held, not in a handler), or on the only hart. Elsewhere a
- * reap leaves other harts' magazines alone.
+ * Context. Allocate, free, reserve, reap: any attached hart, any interrupt level. Create, destroy, quarantine: where
+ * the caller may wait for other harts (interrupts enabled, no allocator lock held, not in a handler), or on the only
+ * hart. Elsewhere a reap leaves other harts' magazines alone.
  *
  * Call sites. Each function that allocates has a second form, `..._at`, whose first argument is the call site, the
  * place in the source. QM_ALLOC() of <qm/call_site.h> calls this form in a build with QM_CALL_SITES, and the first
@@ -62,7 +62,7 @@ typedef enum qm_status {
   QM_MISMATCH = -7,  /* allocated, but with another size */
   QM_TIMED_OUT = -8, /* a hart did not answer in time */
   QM_UNSAFE = -9,    /* not allowed in this context: see above */
-  QM_REFUSED = -10,  /* the cache's flags forbid it */
+  QM_REFUSED = -10,  /* the cache's flags or the build forbid it */
   QM_ABORTED = -11   /* the caller's abort test returned true */
 } qm_status;
 
@@ -214,9 +214,9 @@ uintptr_t qm_arena_xalloc(qm_arena* arena, size_t size, size_t align, size_t pha
 qm_status qm_arena_xfree(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
 /* Destroys an arena: releases every span and frees the memory of qm_arena_create(); NULL is ignored.
- * Returns QM_BUSY, and nothing has changed, while a range of it is allocated or an arena or a cache imports from it;
- * QM_INVALID for an arena that qm_arena_create() has not made; QM_NOT_FOUND if @arena is not an arena or was
- * destroyed. */
+ * Returns QM_BUSY, and nothing has changed, while a range of it is allocated, an arena or a cache imports from it, or a
+ * report visits it; QM_UNSAFE and QM_TIMED_OUT as for a cache, if it has quantum caches; QM_INVALID for an arena that
+ * qm_arena_create() has not made; QM_NOT_FOUND if @arena is not an arena or was destroyed. */
 qm_status qm_arena_destroy(qm_arena* arena) QM_NOEXCEPT;
 
 /* The size of all ranges and imported spans, and the part of it that is not allocated. Ranges that quantum caches

@@ -18,9 +18,9 @@ typedef struct qm_scan_root {
   struct qm_scan_root* next; /* used by the allocator while the root is declared */
 } qm_scan_root;
 
-/* Declares a root. Returns 0; QM_BUSY if the root is already declared; QM_INVALID for a range that is empty, wraps,
- * begins at address 0, or lies neither in one memory region of the allocator nor in the platform's readable memory
- * (scan::Platform of scan.hpp). Context: any but a handler. */
+/* Declares a root. Returns a qm_status (qm.h): QM_OK; QM_BUSY if the root is already declared; QM_INVALID for a range
+ * that is empty, wraps, begins at address 0, or lies neither in one memory region of the allocator nor in the
+ * platform's readable memory (scan::Platform of scan.hpp). Context: any but a handler. */
 int qm_scan_add_root(qm_scan_root* root);
 /* Removes a root. Returns 0, or QM_NOT_FOUND. */
 int qm_scan_remove_root(qm_scan_root* root);

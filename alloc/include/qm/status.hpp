@@ -19,7 +19,7 @@ enum class Status : std::uint8_t {
   kMismatch,   ///< the address is allocated, but with another size or in another cache
   kTimedOut,   ///< a hart did not answer in time
   kUnsafe,     ///< the caller's context does not allow it (interrupt handler, lock held, interrupts masked, panic)
-  kRefused,    ///< the object's flags forbid it, for example tracing a no-trace cache
+  kRefused,    ///< the object's flags or the build forbid it, for example tracing a no-trace cache
   kAborted,    ///< the caller's abort test returned true
 };
 

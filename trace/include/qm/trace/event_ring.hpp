@@ -67,7 +67,7 @@ class alignas(64) EventRing {
     lost_.store(0, std::memory_order_relaxed);
   }
 
-  /// Puts an event. It takes the next number from @p numbers if it is put; a dropped event takes a number too.
+  /// Puts an event, or drops it if the ring is full. Either way it takes the next number from @p numbers.
   /// Context: the owner, masked.
   [[gnu::always_inline]] void put(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
                                   std::uint32_t requested, std::uint32_t beside, std::atomic<std::uint32_t>& numbers,

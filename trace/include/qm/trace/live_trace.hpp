@@ -63,7 +63,7 @@ struct Keeping {
 inline constexpr std::uint64_t kRecordedBytes = std::uint64_t{1} << 35;
 
 struct Config {
-  std::size_t stack_bytes = 262144;  ///< for stacks, in bytes; at most 32 MiB
+  std::size_t stack_bytes = 262144;  ///< for stacks; 256 bytes to 32 MiB
   std::size_t record_bytes =
       1048576;  ///< for records, kBytesPerRecord each; allocated in chunks of kChunkRecords when needed
   std::uintptr_t object_base = 0;  ///< objects in memory lie in [object_base, object_base + kRecordedBytes)
@@ -78,7 +78,7 @@ struct Config {
 
 /// Sets the trace up and installs it as qm::observer(). When the first cache is traced, the trace allocates one page
 /// from the base arena, and more if there are more than four harts. It allocates further memory for stacks, records and
-/// tables when it needs it; with `at_once` it allocates that for stacks and records here.
+/// tables when it needs it; with `at_once` it allocates all of these here.
 /// @returns kOk; kInvalid (a number out of range); kBusy if the trace is set up already; kNoMemory, also if `at_once`
 ///          would take more than half of the free memory; kUnsafe before qm::initialize().
 /// Context: one hart, called by qm::initialize() or after it.

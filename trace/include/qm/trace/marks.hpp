@@ -50,8 +50,8 @@ struct SiteThen {
 struct SourceThen {
   char name[kNameBytes];
   Holding holding;
-  std::uint32_t dropped;  ///< from Counts, which are never reset
-  std::uint32_t adopted;  ///< from the source's trace, as the next; 0 if it has none
+  std::uint32_t dropped;  ///< allocations without a record since the boot
+  std::uint32_t adopted;  ///< the trace's counter of the source, as is `changes`; 0 if the source has no trace
   std::uint32_t changes;
   bool recording;
 };

@@ -24,8 +24,8 @@ class BasicSequence {
   explicit constexpr BasicSequence(std::uint64_t first) noexcept
       : low_(static_cast<Counter>(first)), half_turns_(static_cast<std::uint32_t>(first >> 31)) {}
 
-  /// @returns the next number; each number is returned once. If a hart sees an effect of another hart that came after
-  ///          that hart's number, and then takes a number, its number is higher.
+  /// @returns the next number; each number is returned once. If hart A takes a number and then causes an effect, and
+  ///          hart B sees the effect and then takes a number, then B's number is higher.
   /// Complexity: one atomic addition. Context: any.
   std::uint64_t next() noexcept {
     if constexpr (sizeof(Counter) == 8) {

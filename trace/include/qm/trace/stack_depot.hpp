@@ -135,7 +135,7 @@ class BasicStackDepot {
   /// A region's start, minus 8 * the first handle in it, plus 1; 0: the region has no memory yet.
   using Region = std::atomic<std::uintptr_t>;
 
-  /// The number of regions, which is the number of directory entries, of a depot of @p bytes, from 256 to 32 MiB.
+  /// The number of regions, which is the number of directory entries, of a depot of @p bytes, 256 bytes to 32 MiB.
   static constexpr std::size_t regions_for(std::size_t bytes) noexcept {
     return bytes <= kFirstBytes ? 1 : 1 + (bytes - kFirstBytes + kRegionBytes - 1) / kRegionBytes;
   }
@@ -197,13 +197,12 @@ class BasicStackDepot {
   StackHandle intern(std::uint16_t owner, std::span<const std::uint32_t> frames, bool truncated) noexcept {
     return intern(Hash::id(frames, truncated, 0), owner, frames, truncated);
   }
-  /// Counts a stack that was not stored. The caller calls it after its attempt to add a region.
-  void note_failure() noexcept { failures_.fetch_add(1, std::memory_order_relaxed); }
-
   /// The same for a key, where @p content_id is the Hash of its frames.
   StackHandle intern(std::uint32_t content_id, const StackKey& key) noexcept {
     return intern(content_id, key.owner, {key.frames, key.depth}, (key.flags & StackEntry::kTruncated) != 0);
   }
+  /// Counts a stack that was not stored. The caller calls it after its attempt to add a region.
+  void note_failure() noexcept { failures_.fetch_add(1, std::memory_order_relaxed); }
 
   /// Finds a stack that has the id of its content (salt 0), as nearly all stacks have.
   /// @param[in] id the Hash of the stack. @returns its handle; kNoStack if there is no entry, or none with this id.

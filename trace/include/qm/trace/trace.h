@@ -41,7 +41,7 @@ void qm_trace_shutdown(void) QM_NOEXCEPT;
  * at the first allocation of a size, are traced from their first allocation. So a pattern that matches no existing
  * cache is no error. At most eight patterns are in force; one more fails with QM_NO_MEMORY.
  * Returns QM_OK; QM_NOT_FOUND; QM_REFUSED; QM_INVALID for a pattern of 32 characters or more; QM_MISMATCH if the
- * console has a cache keep counts or samples only; QM_TIMED_OUT if a hart does not answer; QM_NO_MEMORY; QM_UNSAFE
+ * console has set a cache to counts or samples; QM_TIMED_OUT if a hart does not answer; QM_NO_MEMORY; QM_UNSAFE
  * before qm_trace_init() and in a panic; QM_BUSY while another command runs. */
 qm_status qm_trace_start(const char* caches) QM_NOEXCEPT;
 
