@@ -36,8 +36,9 @@ target_compile_options(qm_flags INTERFACE
 if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
   # GCC 12's std::stable_sort() calls a function that its own library marks deprecated, and Clang reports that from
-  # version 17 on.
-  target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
+  # version 17 on. Clang also reports functions that a build needs only under `if constexpr`.
+  target_compile_options(qm_flags INTERFACE
+    "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations;-Wno-unneeded-internal-declaration>")
 endif()
 target_compile_options(qm_flags INTERFACE ${QM_ARCH_FLAGS})
 target_link_libraries(qm_flags INTERFACE qm_codegen)

@@ -51,7 +51,7 @@ void open_asked_traces() noexcept {
     low = std::min(low, range.low);
     high = std::max(high, range.high);
   }
-  config.object_base = high <= trace::kRecordedBytes ? 0 : low;
+  config.object_base = std::uint64_t{high} <= trace::kRecordedBytes ? 0 : low;
   trace::Config asked = config;
   // A number that overflows a word is refused like any number above the largest that the trace supports.
   const std::size_t records = std::min<std::size_t>(options.records, SIZE_MAX / trace::kBytesPerRecord);

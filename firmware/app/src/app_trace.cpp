@@ -25,7 +25,7 @@ void open_trace() noexcept {
   }
   trace::Config config;
   // Start at 0 if the records then still reach all memory, so that objects in device windows can have records too.
-  config.object_base = high <= trace::kRecordedBytes ? 0 : low;
+  config.object_base = std::uint64_t{high} <= trace::kRecordedBytes ? 0 : low;
   if (trace::initialize(config) != Status::kOk) panic("the trace cannot be opened");
 }
 
