@@ -5,7 +5,7 @@
 
 #   limit(bench case allocator figure most [OVER case | PERCENT_OF allocator])
 #
-# In each row of the case and the allocator ("": none), the figure is at most `most`; with OVER, at most that much above
+# The case may name the text behind it too: "sqlite|pool of=TLSF". In each row of the case and the allocator ("": none), the figure is at most `most`; with OVER, at most that much above
 # the figure of the other case; with PERCENT_OF, at most that percentage of the other allocator's figure.
 #
 #   aim(...)
@@ -74,6 +74,12 @@ foreach(program sqlite jq redis-threads)
   limit(replay ${program} heap mean 25 PERCENT_OF picolibc)
   limit(replay ${program} heap "peak heap" 112 PERCENT_OF picolibc)
   limit(replay ${program} heap "heap / live" 1.3)
+endforeach()
+
+# The same in a pool of 1.02 times picolibc's peak.
+foreach(program sqlite jq redis-threads)
+  limit(pool "${program}|pool of=picolibc" heap mean 25 PERCENT_OF picolibc)
+  limit(pool "${program}|pool of=picolibc" heap pool 102 PERCENT_OF picolibc)
 endforeach()
 
 # Other programs: no operation above 1500, except a realloc that moves a block; so too in a pool of 1.03 times TLSF's

@@ -68,9 +68,9 @@ constexpr std::size_t kFirstCacheBytes = 3 * PageMap::kPageBytes;
 /// number of objects in a slab.
 constexpr std::size_t kBesideSlab = PageMap::kPageBytes;
 constexpr std::size_t kInSlab = 6;
-/// Classes may have caches at once while these take at most this part of the memory; a smaller part with small pages,
-/// which mean that there is little memory.
-constexpr std::size_t kCacheShare = PageMap::kPageBytes >= 4096 ? 64 : 256;
+/// Classes may have caches at once while these take at most this part of the memory. With small pages, which mean that
+/// there is little memory, the part is smaller.
+constexpr std::size_t kCacheShare = PageMap::kPageBytes >= 4096 ? 8 : 256;
 /// A class that holds this many blocks, and bytes, has a cache if there is memory for one: the idle memory in its last
 /// slab is little beside that.
 constexpr std::size_t kManyBlocks = 256;
