@@ -392,7 +392,11 @@ void note(const MisuseReport& report) noexcept {
 TEST_F(BlocksTest, a_write_behind_a_block_is_reported_with_both_neighbours_when_either_is_freed) {
   set_misuse_handler(note);
   qm::test::Random random;
-  constexpr unsigned kRounds = 2000;
+#if defined(__riscv)
+  constexpr unsigned kRounds = 2000;  // emulated
+#else
+  constexpr unsigned kRounds = 100'000;
+#endif
   for (unsigned round = 0; round < kRounds; ++round) {
     restart(kSmall);
     set_misuse_handler(note);
@@ -407,7 +411,8 @@ TEST_F(BlocksTest, a_write_behind_a_block_is_reported_with_both_neighbours_when_
     if (std::memcmp(before.data(), end, bytes) == 0) continue;  // unchanged
     reports = 0;
     // With call sites, a note lies between the payload and the next header: the block's own free checks it.
-    const bool is_in_note = kCallSites && bytes <= sizeof(void*) * 2;
+    constexpr std::size_t kNote = kCallSites ? 2 * sizeof(void*) : 0;
+    const bool is_in_note = bytes <= kNote || std::memcmp(before.data() + kNote, end + kNote, bytes - kNote) == 0;
     heap::free(blocks[is_in_note ? 0 : random.below(2)]);
     ASSERT_EQ(reports, 1U) << round;
     EXPECT_EQ(last.kind, Misuse::kOverflow);

@@ -1,22 +1,8 @@
 /// Look-ups that work for any address: whether it is an object of a layer.
 
-#include <qm/detail/page_map.hpp>
 #include <qm/detail/slab.hpp>
 
 namespace qm {
-
-/// Lets find() search where a new slab lies: from its first object to its header. Lock held.
-void SlabLayer::widen(std::uintptr_t first, std::uintptr_t header) noexcept {
-  const PageMap::Region& region = page_map.region_of(first);
-  if (kCallSites || &region == &PageMap::kNoRegion) {
-    // Neither bound is the address of an object, which a leak scan that finds it in a register would keep.
-    if (first <= low_.load(std::memory_order_relaxed)) store_relaxed(low_, first - 1);
-    if (header >= high_.load(std::memory_order_relaxed)) store_relaxed(high_, header + 1);
-  }
-  // release: pairs with the load in is_memory()
-  if (slabs_ == 1 || region_.load(std::memory_order_relaxed) != &PageMap::kNoRegion)
-    region_.store(&region, std::memory_order_release);
-}
 
 Slab* SlabLayer::find(const void* object) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
