@@ -1,5 +1,6 @@
 /// The costs of typical workloads on one hart, in comparison with other mallocs and the lower bound: a hot pair, pairs
-/// in batches of 256, random replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects.
+/// in batches of 256, random replacement of 1000 live objects, mixed sizes with 1000 live, up to 1024 and up to
+/// 65536 bytes, and the first 1000 objects.
 
 #include <array>
 
@@ -139,6 +140,15 @@ void mixed_sizes() {
   });
 }
 
+template <class Subject>
+void large_sizes() {
+  replace<Subject>("1000 live, 16 to 65536 bytes", [](Random& random) {
+    std::size_t size = 16 + random.below(65521);
+    settle(size);
+    return size;
+  });
+}
+
 }  // namespace
 
 void run() {
@@ -146,6 +156,7 @@ void run() {
     for_each_peer([]<class Peer> {
       fixed_size<PeerSubject<Peer>>();
       mixed_sizes<PeerSubject<Peer>>();
+      large_sizes<PeerSubject<Peer>>();
     });
     return;
   }
@@ -156,6 +167,8 @@ void run() {
   fixed_size<FreeListSubject>();
   mixed_sizes<HeapSubject>();
   mixed_sizes<PicolibcSubject>();
+  pair_hot<CSubject>();
+  large_sizes<HeapSubject>();
 }
 
 }  // namespace qm::bench

@@ -8,6 +8,7 @@
 #include <qm/bench/path.hpp>
 #include <qm/bench/subjects.hpp>
 #include <qm/firmware/boot.hpp>
+#include <qm/qm.h>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
 #include <qm/trace/live_trace.hpp>
@@ -38,12 +39,30 @@ template <unsigned N>
   return object;
 }
 
+/// The same through the C interface.
+template <unsigned N>
+[[gnu::noinline]] void* allocate_here_in_c() {
+  void* object = nullptr;
+  auto* const own = reinterpret_cast<qm_cache*>(cache);
+  const unsigned long cost = measure([&] { object = qm_cache_alloc(own, 0); });
+  allocation->add(cost);
+  mallocs.add(cost);
+  return object;
+}
+
 using Site = void* (*)();
+using Sites = std::array<Site, kStacks>;
 template <unsigned... N>
-constexpr std::array<Site, sizeof...(N)> make_sites(std::integer_sequence<unsigned, N...>) {
+constexpr Sites make_sites(std::integer_sequence<unsigned, N...>) {
   return {&allocate_here<N>...};
 }
-constexpr std::array<Site, kStacks> sites = make_sites(std::make_integer_sequence<unsigned, kStacks>());
+template <unsigned... N>
+constexpr Sites make_sites_in_c(std::integer_sequence<unsigned, N...>) {
+  return {&allocate_here_in_c<N>...};
+}
+constexpr Sites sites_in_cpp = make_sites(std::make_integer_sequence<unsigned, kStacks>());
+constexpr Sites sites_in_c = make_sites_in_c(std::make_integer_sequence<unsigned, kStacks>());
+const Sites* sites = &sites_in_cpp;
 
 /// Calls itself until @p frames more frames are on the stack.
 [[gnu::noinline]] void* descend(unsigned frames, unsigned site) {
@@ -57,7 +76,7 @@ constexpr std::array<Site, kStacks> sites = make_sites(std::make_integer_sequenc
     trace::walk_here(stack);
     depth_seen = stack.depth + 1;  // plus the frame of the site
   }
-  return sites[site]();
+  return (*sites)[site]();
 }
 
 unsigned frames_below = 0;  ///< frames to add so that the whole stack has depth kDepth
@@ -71,11 +90,18 @@ void free_measured(void* object) {
   frees.add(cost);
 }
 
+void free_measured_in_c(void* object) {
+  auto* const own = reinterpret_cast<qm_cache*>(cache);
+  const unsigned long cost = measure([&] { qm_cache_free(own, object); });
+  release->add(cost);
+  frees.add(cost);
+}
+
 [[gnu::noinline]] void measure_pairs(unsigned pairs) {
   mallocs = frees = {};
   for (unsigned i = 0; i < pairs; ++i) {
     void* object = allocate_from(i);
-    free_measured(object);
+    sites == &sites_in_c ? free_measured_in_c(object) : free_measured(object);
   }
 }
 
@@ -212,6 +238,11 @@ void run() {
   Path told("allocate: events", "cache", kNone), untold("free: events", "cache", kNone);
   streamed(&told, &untold);
   written();
+  sites = &sites_in_c;
+  allocation = release = &rest;
+  show("off, in C");
+  require(trace::start("bench"));
+  show("on, known stacks, in C");
 }
 
 }  // namespace qm::bench

@@ -36,7 +36,7 @@ class PeerSubject {
   }
 
  private:
-  static constexpr std::size_t kPoolBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kPoolBytes = std::size_t{64} << 20;
   std::uintptr_t pool_;
 };
 

@@ -11,6 +11,7 @@
 #include <qm/cache.hpp>
 #include <qm/heap.hpp>
 #include <qm/inline_cache.hpp>
+#include <qm/qm.h>
 #include <qm/system.hpp>
 
 /// picolibc's malloc (its nano malloc), renamed.
@@ -35,6 +36,16 @@ struct CacheSubject {
   [[gnu::always_inline]] void free(void* object) noexcept { cache->free(object); }
   [[nodiscard]] static std::size_t taken_bytes() noexcept { return base_arena().stats().allocated; }
   Cache* cache;
+};
+
+/// The same through the C interface.
+struct CSubject : CacheSubject {
+  static constexpr std::string_view kName = "cache, in C";
+  using CacheSubject::CacheSubject;
+  [[gnu::always_inline]] void* allocate(std::size_t) noexcept {
+    return qm_cache_alloc(reinterpret_cast<qm_cache*>(cache), 0);
+  }
+  [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(reinterpret_cast<qm_cache*>(cache), object); }
 };
 
 /// The same with its fast path inlined.
