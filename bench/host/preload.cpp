@@ -18,6 +18,7 @@
 #include <cstring>
 #include <new>
 
+#include <qm/detail/bits.hpp>
 #include <qm/hal/port.hpp>
 #include <qm/qm.h>
 #include <qm/system.hpp>
@@ -30,10 +31,9 @@ constexpr std::size_t kMemory = std::size_t{16} << 30;
 constexpr std::size_t kPage = 4096;
 constexpr unsigned kHarts = qm::hal::Port::kMaxHarts;
 
-/// Of a thread: whether it has called yet, and the hart that it has.
 struct Thread {
-  enum class Is : std::uint8_t { kNew, kKnown } is = Is::kNew;
-  unsigned hart = 0;
+  bool has_called = false;
+  unsigned hart = 0;  ///< 0: none of its own
   alignas(qm::hal::HostHart) std::byte owned[sizeof(qm::hal::HostHart)];
 };
 thread_local Thread thread [[gnu::tls_model("initial-exec")]];
@@ -75,7 +75,7 @@ void set_up() noexcept {
 }
 
 [[gnu::noinline]] void enter_slow() noexcept {
-  thread.is = Thread::Is::kKnown;
+  thread.has_called = true;
   if (!is_up.load(std::memory_order_acquire)) return set_up();
   const unsigned hart = take_hart();
   if (hart == 0) return;
@@ -86,7 +86,7 @@ void set_up() noexcept {
 }
 
 [[gnu::always_inline]] inline void enter() noexcept {
-  if (thread.is == Thread::Is::kNew) [[unlikely]]
+  if (!thread.has_called) [[unlikely]]
     enter_slow();
 }
 
@@ -95,8 +95,6 @@ void* told(void* block) noexcept {
     errno = ENOMEM;
   return block;
 }
-
-bool is_power_of_two(std::size_t number) noexcept { return number != 0 && (number & (number - 1)) == 0; }
 
 void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
   enter();
@@ -130,10 +128,10 @@ QM_PRELOAD void* realloc(void* block, std::size_t size) {
 QM_PRELOAD void* aligned_alloc(std::size_t alignment, std::size_t size) { return allocate_aligned(alignment, size); }
 QM_PRELOAD void* memalign(std::size_t alignment, std::size_t size) { return allocate_aligned(alignment, size); }
 QM_PRELOAD void* valloc(std::size_t size) { return allocate_aligned(kPage, size); }
-QM_PRELOAD void* pvalloc(std::size_t size) { return allocate_aligned(kPage, (size + kPage - 1) / kPage * kPage); }
+QM_PRELOAD void* pvalloc(std::size_t size) { return allocate_aligned(kPage, qm::round_up(size, kPage)); }
 
 QM_PRELOAD int posix_memalign(void** result, std::size_t alignment, std::size_t size) {
-  if (alignment < sizeof(void*) || !is_power_of_two(alignment)) return EINVAL;
+  if (alignment < sizeof(void*) || !qm::is_power_of_two(alignment)) return EINVAL;
   const int before = errno;
   void* const block = allocate_aligned(alignment, size);
   errno = before;

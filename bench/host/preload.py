@@ -116,14 +116,15 @@ def mimalloc_bench(folder):
     return [(name, [os.path.join(programs, name), *map(str, arguments)], given) for name, arguments, given in commands]
 
 
+def environment_with(library):
+    return {**os.environ, "LD_PRELOAD": library} if library else dict(os.environ)
+
+
 def run(usage, command, library, more, given):
     """Runs the program with the malloc. Returns seconds of processors and peak KiB, or None if it fails."""
-    environment = {**os.environ, **more}
-    if library:
-        environment["LD_PRELOAD"] = library
     with open(given or os.devnull, "rb") as stdin:
         done = subprocess.run([usage, "timeout", str(SECONDS), *command], stdin=stdin, capture_output=True, text=True,
-                              errors="replace", env=environment, check=False)
+                              errors="replace", env={**environment_with(library), **more}, check=False)
     if done.returncode != 0:
         print(f"{command[0]} over {library or 'glibc'}: status {done.returncode}: {done.stderr[-300:]}", file=sys.stderr)
         return None
@@ -133,8 +134,7 @@ def run(usage, command, library, more, given):
 
 def is_preloaded(library):
     """Whether a program started with it has the library in its memory."""
-    environment = {**os.environ, "LD_PRELOAD": library}
-    maps = subprocess.run(["cat", "/proc/self/maps"], env=environment, capture_output=True, text=True, check=False)
+    maps = subprocess.run(["cat", "/proc/self/maps"], env=environment_with(library), capture_output=True, text=True, check=False)
     return maps.returncode == 0 and os.path.basename(library).split(".so")[0] in maps.stdout
 
 

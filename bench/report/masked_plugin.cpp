@@ -23,7 +23,6 @@ const int qemu_plugin_version = 1;
 
 namespace {
 
-constexpr std::uint64_t kPaths = 64;
 constexpr unsigned kHarts = 32;
 
 struct Hart {
@@ -100,20 +99,17 @@ void finished(qemu_plugin_id_t, void*) {
 }  // namespace
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int count, char** arguments) {
-  for (int i = 0; i < count; ++i) {
-    const char* value = std::strchr(arguments[i], '=');
-    if (value == nullptr) return -1;
-    const std::string name(arguments[i], static_cast<std::size_t>(value++ - arguments[i]));
-    char* end = nullptr;
+  const auto take = [](std::string_view name, const char* value) {
     if (name == "marks") marks = std::strtoull(value, nullptr, 0);
-    if (name == "except") {
-      const std::uint64_t low = std::strtoull(value, &end, 0);
-      if (*end != '-') return -1;
-      exceptions.emplace_back(low, std::strtoull(end + 1, nullptr, 0));
-    }
     if (name == "out") output = value;
-  }
-  if (marks == 0 || output.empty()) return -1;
+    if (name != "except") return true;
+    char* end = nullptr;
+    const std::uint64_t low = std::strtoull(value, &end, 0);
+    if (*end != '-') return false;
+    exceptions.emplace_back(low, std::strtoull(end + 1, nullptr, 0));
+    return true;
+  };
+  if (!read_arguments(count, arguments, take) || marks == 0 || output.empty()) return -1;
   qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
   qemu_plugin_register_atexit_cb(id, finished, nullptr);
   return 0;

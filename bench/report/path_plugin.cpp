@@ -11,7 +11,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -19,7 +18,6 @@ const int qemu_plugin_version = 1;
 
 namespace {
 
-constexpr std::uint64_t kPaths = 64;
 using Trace = std::vector<std::uint64_t>;
 
 std::uint64_t marks;
@@ -71,14 +69,12 @@ void finished(qemu_plugin_id_t, void*) {
 }  // namespace
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int count, char** arguments) {
-  for (int i = 0; i < count; ++i) {
-    const char* value = std::strchr(arguments[i], '=');
-    if (value == nullptr) return -1;
-    const std::string name(arguments[i], static_cast<std::size_t>(value++ - arguments[i]));
+  const auto take = [](std::string_view name, const char* value) {
     if (name == "marks") marks = std::strtoull(value, nullptr, 0);
     if (name == "out") state.output = value;
-  }
-  if (marks == 0 || state.output.empty()) return -1;
+    return true;
+  };
+  if (!read_arguments(count, arguments, take) || marks == 0 || state.output.empty()) return -1;
   qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
   qemu_plugin_register_atexit_cb(id, finished, nullptr);
   return 0;

@@ -131,22 +131,23 @@ void fixed_size() {
   replace<Subject>("1000 live, 64 bytes", [](Random&) { return kSize; });
 }
 
-template <class Subject>
-void mixed_sizes() {
-  replace<Subject>("1000 live, 16 to 1024 bytes", [](Random& random) {
-    std::size_t size = 16 + random.below(1009);
+template <class Subject, std::size_t kMost>
+void sizes_to(std::string_view name) {
+  replace<Subject>(name, [](Random& random) {
+    std::size_t size = 16 + random.below(kMost - 15);
     settle(size);
     return size;
   });
 }
 
 template <class Subject>
+void mixed_sizes() {
+  sizes_to<Subject, 1024>("1000 live, 16 to 1024 bytes");
+}
+
+template <class Subject>
 void large_sizes() {
-  replace<Subject>("1000 live, 16 to 65536 bytes", [](Random& random) {
-    std::size_t size = 16 + random.below(65521);
-    settle(size);
-    return size;
-  });
+  sizes_to<Subject, 65536>("1000 live, 16 to 65536 bytes");
 }
 
 }  // namespace

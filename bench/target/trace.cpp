@@ -28,41 +28,32 @@ unsigned depth_seen;
 Path* allocation;  ///< for the profile: the path of the next operations
 Path* release;
 
+bool in_c = false;  ///< whether pairs go through the C interface
+
 /// One of 50 functions that allocate.
-template <unsigned N>
+template <bool kInC, unsigned N>
 [[gnu::noinline]] void* allocate_here() {
   void* object = nullptr;
   Cache& own = *cache;
-  const unsigned long cost = measure([&] { object = own.allocate(); });
-  allocation->add(cost);
-  mallocs.add(cost);
-  return object;
-}
-
-/// The same through the C interface.
-template <unsigned N>
-[[gnu::noinline]] void* allocate_here_in_c() {
-  void* object = nullptr;
-  auto* const own = reinterpret_cast<qm_cache*>(cache);
-  const unsigned long cost = measure([&] { object = qm_cache_alloc(own, 0); });
+  const unsigned long cost = measure([&] {
+    if constexpr (kInC) {
+      object = qm_cache_alloc(reinterpret_cast<qm_cache*>(&own), 0);
+    } else {
+      object = own.allocate();
+    }
+  });
   allocation->add(cost);
   mallocs.add(cost);
   return object;
 }
 
 using Site = void* (*)();
-using Sites = std::array<Site, kStacks>;
-template <unsigned... N>
-constexpr Sites make_sites(std::integer_sequence<unsigned, N...>) {
-  return {&allocate_here<N>...};
+template <bool kInC, unsigned... N>
+constexpr std::array<Site, sizeof...(N)> make_sites(std::integer_sequence<unsigned, N...>) {
+  return {&allocate_here<kInC, N>...};
 }
-template <unsigned... N>
-constexpr Sites make_sites_in_c(std::integer_sequence<unsigned, N...>) {
-  return {&allocate_here_in_c<N>...};
-}
-constexpr Sites sites_in_cpp = make_sites(std::make_integer_sequence<unsigned, kStacks>());
-constexpr Sites sites_in_c = make_sites_in_c(std::make_integer_sequence<unsigned, kStacks>());
-const Sites* sites = &sites_in_cpp;
+template <bool kInC>
+constexpr std::array<Site, kStacks> sites = make_sites<kInC>(std::make_integer_sequence<unsigned, kStacks>());
 
 /// Calls itself until @p frames more frames are on the stack.
 [[gnu::noinline]] void* descend(unsigned frames, unsigned site) {
@@ -76,7 +67,7 @@ const Sites* sites = &sites_in_cpp;
     trace::walk_here(stack);
     depth_seen = stack.depth + 1;  // plus the frame of the site
   }
-  return (*sites)[site]();
+  return (in_c ? sites<true> : sites<false>)[site]();
 }
 
 unsigned frames_below = 0;  ///< frames to add so that the whole stack has depth kDepth
@@ -85,14 +76,8 @@ void* allocate_from(unsigned site) { return descend(frames_below, site % kStacks
 
 void free_measured(void* object) {
   Cache& own = *cache;
-  const unsigned long cost = measure([&] { own.free(object); });
-  release->add(cost);
-  frees.add(cost);
-}
-
-void free_measured_in_c(void* object) {
-  auto* const own = reinterpret_cast<qm_cache*>(cache);
-  const unsigned long cost = measure([&] { qm_cache_free(own, object); });
+  const unsigned long cost = in_c ? measure([&] { qm_cache_free(reinterpret_cast<qm_cache*>(&own), object); })
+                                  : measure([&] { own.free(object); });
   release->add(cost);
   frees.add(cost);
 }
@@ -101,7 +86,7 @@ void free_measured_in_c(void* object) {
   mallocs = frees = {};
   for (unsigned i = 0; i < pairs; ++i) {
     void* object = allocate_from(i);
-    sites == &sites_in_c ? free_measured_in_c(object) : free_measured(object);
+    free_measured(object);
   }
 }
 
@@ -238,7 +223,7 @@ void run() {
   Path told("allocate: events", "cache", kNone), untold("free: events", "cache", kNone);
   streamed(&told, &untold);
   written();
-  sites = &sites_in_c;
+  in_c = true;
   allocation = release = &rest;
   show("off, in C");
   require(trace::start("bench"));
