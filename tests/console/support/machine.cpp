@@ -1,6 +1,7 @@
 #include "machine.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
@@ -11,6 +12,10 @@ namespace {
 
 constexpr std::string_view kPrompt = "qm> ";
 constexpr std::chrono::seconds kBootLimit{60};
+/// An emulator on a busy machine may pause in the middle of a frame for longer than the target waits for its rest.
+constexpr int kMostSends = 4;
+/// Longest wait for an answer after the target has reported a damaged frame, which may have been another one.
+constexpr std::chrono::seconds kDoubt{2};
 
 bool at_prompt(std::string_view text) {
   return text.ends_with(kPrompt) && (text.size() == kPrompt.size() || text[text.size() - kPrompt.size() - 1] == '\n');
@@ -65,12 +70,26 @@ std::string Machine::type_line(std::string_view line) {
   return printed;
 }
 
-Machine::Answer Machine::request(std::string_view line) {
+Machine::Answer Machine::request(std::string_view line) { return answer_to(ask(wire::FrameType::kRequest, line)); }
+
+std::uint32_t Machine::ask(wire::FrameType type, std::string_view line) {
   const std::uint32_t number = next_request();
-  send(frame(wire::FrameType::kRequest, number, line));
-  if (!wait([&] { return answer_to(number).answered; }))
-    fail("no status for the request \"" + std::string(line) + "\"");
-  return answer_to(number);
+  const auto answered = [&] { return answer_to(number).answered; };
+  for (int sent = 0; sent < kMostSends; ++sent) {
+    const std::size_t before = errors().size();
+    const auto damaged = [&] {
+      const std::vector<wire::ProtocolError> all = errors();
+      return std::find(all.begin() + static_cast<std::ptrdiff_t>(std::min(before, all.size())), all.end(),
+                       wire::ProtocolError::kDamaged) != all.end();
+    };
+    send(frame(type, number, line));
+    wait([&] { return answered() || damaged(); });
+    if (answered() || wait(answered, kDoubt)) return number;
+    if (!damaged()) break;
+    settle();  // the rest of the damaged frame is on its way
+    std::printf("the target got the frame of \"%s\" damaged; it is sent again\n", std::string(line).c_str());
+  }
+  fail("no status for the request \"" + std::string(line) + "\"");
 }
 
 std::vector<std::uint64_t> addresses(const std::vector<host::ReportRow>& rows, std::string_view kind) {
@@ -82,10 +101,7 @@ std::vector<std::uint64_t> addresses(const std::vector<host::ReportRow>& rows, s
 }
 
 std::vector<host::ReportRow> Machine::rows(std::string_view line) {
-  const std::uint32_t number = next_request();
-  send(frame(wire::FrameType::kRowRequest, number, line));
-  if (!wait([&] { return answer_to(number).answered; }))
-    fail("no status for the rows of \"" + std::string(line) + "\"");
+  const std::uint32_t number = ask(wire::FrameType::kRowRequest, line);
   std::vector<host::ReportRow> rows;
   for (const Received& received : frames_) {
     if (received.request != number || received.type != wire::FrameType::kRow) continue;

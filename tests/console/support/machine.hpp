@@ -53,9 +53,10 @@ class Machine {
   /// with LF.
   /// @throws host::Error if no prompt comes.
   std::string type_line(std::string_view line);
-  /// Sends a request frame and waits for its status. @throws host::Error if none comes.
+  /// Sends a request frame and waits for its status. A frame that the target reports as damaged is sent again.
+  /// @throws host::Error if no status comes.
   Answer request(std::string_view line);
-  /// Requests the report as rows, and waits for its status. @throws host::Error if none comes.
+  /// Requests the report as rows, like request().
   std::vector<host::ReportRow> rows(std::string_view line);
   /// Receives input until @p done returns true. @returns whether it did within @p limit.
   bool wait(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(60));
@@ -82,6 +83,8 @@ class Machine {
   [[nodiscard]] std::uint32_t next_request() noexcept { return ++last_request_; }
 
  private:
+  /// @returns the number of the request, which is answered.
+  std::uint32_t ask(wire::FrameType type, std::string_view line);
   bool pump(host::Clock::time_point deadline);
   void take(const wire::Demultiplexer::Step& step);
   [[noreturn]] void fail(const std::string& what);
