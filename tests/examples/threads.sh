@@ -7,7 +7,7 @@
 . "$(dirname "$0")/example.sh"
 build=$scratch/package
 quietly cmake -G Ninja -S "$source" -B "$build" -D QM_PORT="$source/examples/threads/port" -D QM_TESTS=OFF -D CMAKE_BUILD_TYPE=Release \
-  -D CMAKE_CXX_FLAGS_RELEASE=-O1 --toolchain "$source/cmake/toolchains/riscv64.cmake"
+  -D CMAKE_CXX_FLAGS_RELEASE=-O1 -D QM_UNITY=ON -D QM_PCH=ON --toolchain "$source/cmake/toolchains/riscv64.cmake"
 quietly cmake --build "$build" --target qm_trace qm_conformance qm_runtime
 # Parts that the example does not use are not compiled for it: empty libraries replace them.
 for library in $(ninja -C "$build" -t targets all | sed -n 's/^\([^:]*\.a\): CXX_STATIC_LIBRARY.*/\1/p'); do

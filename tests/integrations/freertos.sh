@@ -23,6 +23,7 @@ launcher=()
 if command -v ccache >/dev/null; then launcher=(-D CMAKE_C_COMPILER_LAUNCHER=ccache -D CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 quietly cmake -G Ninja -S "$source/tests/integrations/freertos" -B "$work/build" -D CMAKE_BUILD_TYPE=RelWithDebInfo \
   --toolchain "$source/cmake/toolchains/riscv$xlen.cmake" -D FREERTOS_KERNEL_PATH="$work/FreeRTOS-Kernel" \
+  -D CMAKE_C_FLAGS_RELWITHDEBINFO='-O2 -g1 -DNDEBUG' -D CMAKE_CXX_FLAGS_RELWITHDEBINFO='-O2 -g1 -DNDEBUG' \
   -D QM_UNITY=ON -D QM_PCH=ON "${options[@]}" "${launcher[@]}"
 # shellcheck disable=SC2086 # a list
 quietly cmake --build "$work/build" --target firmware $images

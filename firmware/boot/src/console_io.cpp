@@ -48,9 +48,9 @@ bool may_wait_for_owner() noexcept {
 
 }  // namespace
 
-void start_console(const hal::Board& board) noexcept {
-  if (board.uart.base != 0) chip = SerialLine(board.uart_kind, board.uart.base, board.uart.register_shift);
-  has_interrupt = board.uart.interrupt != 0 && register_interrupt(board.uart.interrupt, receive, nullptr);
+void start_console(const hal::Board& hardware) noexcept {
+  if (hardware.uart.base != 0) chip = SerialLine(hardware.uart_kind, hardware.uart.base, hardware.uart.register_shift);
+  has_interrupt = hardware.uart.interrupt != 0 && register_interrupt(hardware.uart.interrupt, receive, nullptr);
   // Keep the bytes that arrived during the boot: the console reports what it drops.
   if (chip.keeps_received()) console_receive_raw();
   chip.initialise(has_interrupt);
