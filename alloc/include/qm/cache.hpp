@@ -217,11 +217,11 @@ class alignas(HartCache) Cache : public Traceable {
                                                            WaitPolicy wait_policy) noexcept {
     return qm_cache_allocate_at(this, site_or_untagged(site), requested, wait_policy);
   }
-  [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site) noexcept {
+  [[nodiscard, gnu::always_inline]] void* allocate_at([[maybe_unused]] const CallSite* site) noexcept {
 #if defined(QM_CALL_SITES)
     return qm_cache_allocate(this, site_or_untagged(site));
 #else
-    return allocate_fitting(site, 0, WaitPolicy::kAuto);
+    return qm_cache_allocate(this);
 #endif
   }
   /// The same without a call site; the plain form of QM_ALLOC(cache->allocate, requested, wait_policy).

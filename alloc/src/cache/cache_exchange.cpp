@@ -7,6 +7,7 @@
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/guards.hpp>
+#include <qm/qm.h>
 
 #include "slab/upkeep.hpp"
 
@@ -459,4 +460,27 @@ void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
   if constexpr (!qm::kMagazines) return cache->free_slow(object);
   const qm::Cache::Placed placed = cache->free_by_exchange(object);
   if (placed != qm::Cache::Placed::kHere) cache->free_slow(object, placed);
+}
+
+// A single allocation in C. It jumps to the fast path, so the C program's call begins the recorded stack here too.
+
+[[gnu::always_inline]] static inline void* allocate_in_c(const qm::CallSite* site, qm::Cache* cache,
+                                                         qm_flags flags) noexcept {
+  if (cache == nullptr) [[unlikely]]
+    return nullptr;
+  if (flags == 0) [[likely]]
+    return cache->allocate_at(site);
+  return cache->allocate_at(site, 0, qm::WaitPolicy{flags});
+}
+
+void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) noexcept {
+  QM_JUMPS();
+  return allocate_in_c(site, cache, flags);
+}
+
+void* qm_cache_alloc(qm_cache* cache, qm_flags flags) noexcept {
+  QM_JUMPS();
+  const qm::CallSite* site = nullptr;
+  if constexpr (qm::kCallSites) site = qm::call_sites::untagged(__builtin_return_address(0));
+  return allocate_in_c(site, cache, flags);
 }

@@ -1,5 +1,5 @@
-// <qm/qm.h>: the system, caches and the heap for C; arenas are in c_arenas.cpp and c_arena_create.cpp. The functions
-// only translate arguments and results.
+// <qm/qm.h>: the system, caches and the heap for C; arenas are in c_arenas.cpp and c_arena_create.cpp, and a cache's
+// single allocations in cache/cache_exchange.cpp. The functions only translate arguments and results.
 
 #include <qm/config.h>
 #include <qm/arena.hpp>
@@ -67,17 +67,6 @@ qm_cache* qm_cache_create(const char* name, std::size_t size, std::size_t align,
   config.destructor = dtor;
   config.context = priv;
   return Cache::create(config);
-}
-
-void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) noexcept {
-  if (cache == nullptr) [[unlikely]]
-    return nullptr;
-  return cache->allocate_at(site, 0, WaitPolicy{flags});
-}
-void* qm_cache_alloc(qm_cache* cache, qm_flags flags) noexcept {
-  if (cache == nullptr) [[unlikely]]
-    return nullptr;
-  return cache->allocate_at(no_site(__builtin_return_address(0)), 0, WaitPolicy{flags});
 }
 
 std::size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** objects, std::size_t count,
