@@ -480,7 +480,5 @@ void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flag
 
 void* qm_cache_alloc(qm_cache* cache, qm_flags flags) noexcept {
   QM_JUMPS();
-  const qm::CallSite* site = nullptr;
-  if constexpr (qm::kCallSites) site = qm::call_sites::untagged(__builtin_return_address(0));
-  return allocate_in_c(site, cache, flags);
+  return allocate_in_c(qm::call_sites::untagged(__builtin_return_address(0)), cache, flags);
 }

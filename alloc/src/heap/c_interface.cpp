@@ -22,12 +22,6 @@ static_assert(QM_QUIET == static_cast<qm_flags>(WaitPolicy::kQuiet));
 static_assert(QM_NO_TOUCH == cache_flags::kNoTouch && QM_NO_TRACE == cache_flags::kNoTrace &&
               QM_NO_POINTERS == cache_flags::kNoPointers);
 
-/// The site of a C function's caller that gives none.
-[[gnu::always_inline]] inline const CallSite* no_site([[maybe_unused]] void* caller) noexcept {
-  if constexpr (kCallSites) return call_sites::untagged(caller);
-  return nullptr;
-}
-
 }  // namespace
 
 extern "C" {
@@ -76,7 +70,7 @@ std::size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, vo
 }
 std::size_t qm_cache_alloc_bulk(qm_cache* cache, void** objects, std::size_t count, qm_flags flags) noexcept {
   if (cache == nullptr || objects == nullptr) return 0;
-  return cache->allocate_bulk_at(no_site(__builtin_return_address(0)), objects, count, WaitPolicy{flags});
+  return cache->allocate_bulk_at(call_sites::untagged(__builtin_return_address(0)), objects, count, WaitPolicy{flags});
 }
 
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count) noexcept {
@@ -122,20 +116,20 @@ void* qm_calloc_at(const qm_call_site* site, std::size_t count, std::size_t size
   return heap::allocate_zeroed_at(site, count, size);
 }
 void* qm_calloc(std::size_t count, std::size_t size) noexcept {
-  return heap::allocate_zeroed_at(no_site(__builtin_return_address(0)), count, size);
+  return heap::allocate_zeroed_at(call_sites::untagged(__builtin_return_address(0)), count, size);
 }
 void* qm_realloc_at(const qm_call_site* site, void* block, std::size_t size) noexcept {
   return heap::reallocate_at(site, block, size);
 }
 void* qm_realloc(void* block, std::size_t size) noexcept {
   return block != nullptr ? heap::reallocate(block, size)
-                          : heap::allocate_at(no_site(__builtin_return_address(0)), size);
+                          : heap::allocate_at(call_sites::untagged(__builtin_return_address(0)), size);
 }
 void* qm_aligned_alloc_at(const qm_call_site* site, std::size_t alignment, std::size_t size) noexcept {
   return heap::allocate_aligned_at(site, alignment, size);
 }
 void* qm_aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  return heap::allocate_aligned_at(no_site(__builtin_return_address(0)), alignment, size);
+  return heap::allocate_aligned_at(call_sites::untagged(__builtin_return_address(0)), alignment, size);
 }
 void qm_free_sized(void* block, std::size_t size) noexcept { heap::free_sized(block, size); }
 std::size_t qm_usable_size(const void* block) noexcept { return heap::usable_size(block); }
